@@ -1,0 +1,53 @@
+"""headtohead: does this change to the transformer really help, by how much, and at what cost?
+
+The public names, loaded when first used, so that importing the package does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "errors": ["InputError"],
+    "spec": ["Dims", "Part", "Spec", "families", "knob", "parse"],
+    "userfiles": ["load_file"],
+    "parts": [
+        *[
+            "Position",
+            "PositionHooks",
+            "NoPosition",
+            "Learned",
+            "Sinusoidal",
+            "Alibi",
+            "Rope",
+            "Disentangled",
+            "RelativeBias",
+        ],
+        *["Pattern", "Full", "Causal", "Local", "Sinks", "Prefix", "And", "Or"],
+        *["Fusion", "FusionHooks", "Concat", "Shuffle", "Shift", "Reweight"],
+        *["Norm", "LayerNorm", "RMSNorm", "NoNorm"],
+        *["Residual", "PreNorm", "PostNorm", "Sandwich"],
+        *["FeedForward", "Mlp", "Gated"],
+        *["Pooling", "Mean", "First", "Max"],
+    ],
+    "attention": ["Biases", "Cache"],
+    "model": ["Classifier", "HeadSpec", "InitSpec", "LanguageModel", "ModelSpec", "Trunk"],
+    "count": ["Breakdown", "breakdown"],
+    "taps": ["capture", "explicit"],
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'headtohead' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"headtohead.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,161 @@
+"""Prove that a part, a model or any torch module is what it says, before it is trained.
+
+audit_part(Rope())                     a part, in small models of both kinds
+audit_spec(ModelSpec(…), causal=True)  a whole model
+audit_module(MyModule, causal=True)    any torch module from ids (B, T) to logits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from torch import nn
+
+from headtohead.audit import consistency, information, weights
+from headtohead.audit.check import Check
+from headtohead.audit.parts import PART_CHECKS, small
+from headtohead.audit.report import Finding, Report
+from headtohead.audit.subject import Claims, Subject, from_module, from_spec
+from headtohead.errors import InputError, nearest
+from headtohead.model import ModelSpec
+from headtohead.parts import Causal, Full, Pattern
+from headtohead.spec import Part, parse
+from headtohead.userfiles import load_file
+
+__all__ = [
+    "CHECKS",
+    "Claims",
+    "Finding",
+    "Report",
+    "Subject",
+    "audit_module",
+    "audit_named",
+    "audit_part",
+    "audit_spec",
+    "examine",
+    "merge",
+]
+
+CHECKS: tuple[Check[Subject], ...] = (
+    information.future_gradient,
+    information.future_tokens,
+    information.future_length,
+    information.padding_right,
+    information.padding_left,
+    information.batch_rows,
+    information.masked_rows,
+    weights.gradients,
+    weights.registered,
+    weights.optimizer,
+    weights.tied,
+    consistency.options,
+    consistency.cache,
+    consistency.paths,
+    consistency.rows_sum,
+    consistency.window,
+    consistency.shift,
+    weights.dropout,
+    weights.initial_loss,
+    weights.seed,
+    weights.state_dict,
+)
+
+
+def examine(subject: Subject) -> Report:
+    """Every check on one subject."""
+    return Report(subject.name, tuple(check(subject) for check in CHECKS))
+
+
+def audit_spec(spec: ModelSpec, name: str = "model", *, causal: bool | None = None) -> Report:
+    """A model made of parts: a language model where its pattern is causal, else a classifier."""
+    causal = spec.pattern.is_causal(min(spec.block, 64)) if causal is None else causal
+    return examine(from_spec(spec, f"{name}, {'language model' if causal else 'classifier'}", causal=causal))
+
+
+def audit_module(cls: Callable[..., nn.Module], name: str | None = None, **claims: object) -> Report:
+    """Any torch module that maps ids (B, T) to logits (B, T, V) or (B, classes)."""
+    return examine(from_module(cls, name or getattr(cls, "__name__", "module"), Claims(**claims)))  # type: ignore[arg-type]
+
+
+def audit_part(part: Part, *, causal: bool = False) -> list[Report]:
+    """A part by itself, in a small language model and in a small classifier.
+
+    A pattern joins the language model as `Causal() & pattern`; with `causal` it has to be causal by itself.
+    """
+    name = str(part)
+    itself = Report(f"{name}, the {part.family} itself", tuple(check(part) for check in PART_CHECKS))
+    model = small(**{part.family: part})
+    reports = [itself]
+    if part.family != "pooling":
+        pattern = model.pattern if not isinstance(part, Pattern) or causal else Causal() & part
+        subject = from_spec(model.set("pattern", pattern), f"{name} in a language model", causal=True)
+        reports.append(examine(subject))
+    if not causal:
+        pattern = part if isinstance(part, Pattern) else Full()
+        reports.append(examine(from_spec(model.set("pattern", pattern), f"{name} in a classifier", causal=False)))
+    return [merge(name, reports)]
+
+
+def merge(name: str, reports: Sequence[Report]) -> Report:
+    """One report on a part out of several: a claim is broken where it is broken anywhere, proved where it is proved
+    somewhere and broken nowhere."""
+    order = {"broken": 0, "proved": 1, "does not apply": 2}
+    worst: dict[str, Finding] = {}
+    for report in reports:
+        where = report.subject.removeprefix(f"{name} ")
+        for f in report.findings:
+            if f.status == "broken":
+                f = Finding(f.check, f.title, f.status, f"{where}: {f.evidence}", f.meaning)
+            if f.check not in worst or order[f.status] < order[worst[f.check].status]:
+                worst[f.check] = f
+    return Report(name, tuple(worst.values()))
+
+
+def audit_named(what: str, claims: Claims) -> list[Report]:
+    """What the command line names: `Rope`, `Reweight(over=sequence)`, `file.py:Class`, or a whole `recipe.py`."""
+    path, marker, rest = what.partition(".py:")
+    if marker and rest.isidentifier():
+        return _audit_class(path + ".py", rest, claims)
+    if what.endswith(".py"):
+        return _audit_file(what, claims)
+    value = parse(what)
+    if isinstance(value, ModelSpec):
+        return [audit_spec(value, causal=claims.causal or None)]
+    if isinstance(value, Part):
+        return audit_part(value, causal=claims.causal)
+    if isinstance(value, str):
+        parse(f"{value}()")  # raises, with the nearest name
+    raise InputError(f"'{what}' is not a part: give a part, a recipe.py or a file.py:Class")
+
+
+def _audit_class(file: str, name: str, claims: Claims) -> list[Report]:
+    module = load_file(file)
+    found = getattr(module, name, None)
+    if found is None:
+        classes = [n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
+        raise InputError(f"{file} has no '{name}': {nearest(name, classes)}")
+    if isinstance(found, type) and issubclass(found, Part):
+        return audit_part(found(), causal=claims.causal)
+    if isinstance(found, ModelSpec):
+        return [audit_spec(found, name, causal=claims.causal or None)]
+    if isinstance(found, nn.Module) or not callable(found):
+        raise InputError(f"{file}:{name} is a value, not a class: name the class, so that it can be built afresh")
+    return [examine(from_module(found, name, claims))]
+
+
+def _audit_file(file: str, claims: Claims) -> list[Report]:
+    """Every model spec and every part that a recipe defines."""
+    module = load_file(file)
+    reports: list[Report] = []
+    for name, value in vars(module).items():
+        if isinstance(value, ModelSpec):
+            reports.append(audit_spec(value, name, causal=claims.causal or None))
+        elif isinstance(value, type) and issubclass(value, Part) and value.__module__ == module.__name__:
+            reports += audit_part(value(), causal=claims.causal)
+    if not reports:
+        hint = f"name a class: {Path(file).name}:Class"
+        raise InputError(
+            f"{file} defines no ModelSpec and no part, so there is nothing to audit; for a torch module {hint}"
+        )
+    return reports

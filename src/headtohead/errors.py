@@ -1,0 +1,34 @@
+"""What goes wrong by the user's hand, said in one line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class InputError(ValueError):
+    """Something the user gave is wrong. The message is one line that names the cause and the remedy."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of an error message for a name nobody knows: the closest one, and all of them."""
+    known = sorted(known)
+    lower = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    hint = f"did you mean {lower[close[0]]}? " if close else ""
+    return f"{hint}known: {', '.join(known)}"
+
+
+def describe(error: BaseException, file: Path | None = None) -> str:
+    """An exception of the user's code in one line, with the line of their file where it arose."""
+    if isinstance(error, InputError):
+        return str(error)
+    text = " ".join(str(error).split()) or "no message"
+    line = error.lineno if isinstance(error, SyntaxError) else None
+    trace = error.__traceback__
+    while trace is not None:
+        if file is not None and Path(trace.tb_frame.f_code.co_filename) == file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"{type(error).__name__}: {text[:300]}" + (f" (line {line})" if line else "")

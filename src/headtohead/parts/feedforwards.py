@@ -1,0 +1,81 @@
+"""Feed-forwards: what is computed at each token alone."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from headtohead.spec import Dims, Part, knob
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+
+
+def activation(name: Activation) -> nn.Module:
+    """relu, gelu (exact), gelu_tanh (its approximation, as in GPT-2) or silu."""
+    return {"relu": nn.ReLU(), "gelu": nn.GELU(), "gelu_tanh": nn.GELU(approximate="tanh"), "silu": nn.SiLU()}[name]
+
+
+class FeedForward(Part, family="feedforward"):
+    """What is computed at each token alone."""
+
+    @abc.abstractmethod
+    def build(self, dims: Dims) -> nn.Module:
+        """A module (…, D) → (…, D). A linear layer that writes into the residual stream carries
+        `into_residual = True`, so that the initialisation can scale it."""
+
+
+class Mlp(FeedForward):
+    """Up, activation, down."""
+
+    equation: ClassVar[str] = "W_2 · act(W_1 · x + b_1) + b_2"
+    reference: ClassVar[str] = "Vaswani et al. 2017, Attention Is All You Need, section 3.3"
+
+    activation: Activation = knob(default="gelu", help="relu, gelu (exact), gelu_tanh or silu")
+    hidden: int | None = knob(default=None, ge=1, help="hidden size; none: four times the width")
+    bias: bool = knob(default=True, help="learn b_1 and b_2")
+
+    def build(self, dims: Dims) -> nn.Module:
+        return MlpLayers(dims.width, self.hidden or 4 * dims.width, self)
+
+
+class MlpLayers(nn.Module):
+    def __init__(self, width: int, hidden: int, spec: Mlp) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden, bias=spec.bias)
+        self.act = activation(spec.activation)
+        self.down = nn.Linear(hidden, width, bias=spec.bias)
+        self.down.into_residual = True  # type: ignore[assignment]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.act(self.up(x)))
+
+
+class Gated(FeedForward):
+    """Two projections up, one of them a gate: SwiGLU with silu, GEGLU with gelu."""
+
+    equation: ClassVar[str] = "W_2 · ( act(W_g · x) ⊙ (W_1 · x) )"
+    reference: ClassVar[str] = "Shazeer 2020, GLU Variants Improve Transformer"
+
+    activation: Activation = knob(default="silu", help="relu, gelu (exact), gelu_tanh or silu")
+    hidden: int | None = knob(
+        default=None, ge=1, help="hidden size; none: 8/3 of the width, the weights of an Mlp of 4×"
+    )
+    bias: bool = knob(default=False, help="learn a bias in all three projections")
+
+    def build(self, dims: Dims) -> nn.Module:
+        return GatedLayers(dims.width, self.hidden or round(8 * dims.width / 3), self)
+
+
+class GatedLayers(nn.Module):
+    def __init__(self, width: int, hidden: int, spec: Gated) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, hidden, bias=spec.bias)
+        self.act = activation(spec.activation)
+        self.up = nn.Linear(width, hidden, bias=spec.bias)
+        self.down = nn.Linear(hidden, width, bias=spec.bias)
+        self.down.into_residual = True  # type: ignore[assignment]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.act(self.gate(x)) * self.up(x))

@@ -1,0 +1,51 @@
+"""The auditor finds every planted bug, by the right check, and accuses no correct module."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.testing import CliRunner
+
+from headtohead.cli import app
+from headtohead.userfiles import load_file
+
+HERE = Path(__file__).parent
+
+
+def modules(folder: str) -> list[Path]:
+    found = sorted((HERE / folder).glob("*.py"))
+    return [file for file in found if "CLASS = " in file.read_text(encoding="utf-8")]
+
+
+def audit(file: Path, module: ModuleType) -> tuple[int, dict[str, dict[str, str]]]:
+    """Exit code and findings by check, from the command as a user types it."""
+    result = CliRunner().invoke(app, ["audit", f"{file}:{module.CLASS}", *module.FLAGS, "--json"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    (report,) = json.loads(result.stdout)
+    return result.exit_code, {f["check"]: f for f in report["findings"]}
+
+
+def broken(findings: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {name: f["evidence"] for name, f in findings.items() if f["status"] == "broken"}
+
+
+@pytest.mark.parametrize("file", modules("planted"), ids=lambda f: f.stem)
+def test_every_planted_bug_is_found(file: Path) -> None:
+    module = load_file(file)
+    code, findings = audit(file, module)
+    assert module.CAUGHT_BY & broken(findings).keys(), f"{module.__doc__}\nbroken: {broken(findings)}"
+    assert code == 1
+
+
+@pytest.mark.parametrize("file", modules("correct"), ids=lambda f: f.stem)
+def test_no_correct_module_is_accused(file: Path) -> None:
+    code, findings = audit(file, load_file(file))
+    assert broken(findings) == {}
+    assert code == 0
+    assert sum(f["status"] == "proved" for f in findings.values()) >= 4
+
+
+def test_the_list_of_planted_bugs_is_long_enough() -> None:
+    assert len(modules("planted")) >= 25
