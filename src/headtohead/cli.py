@@ -29,18 +29,29 @@ Settings = Annotated[
 ]
 
 
+UsageError: Any = typer.BadParameter.__bases__[0]  # click's, under whatever name typer brings it along
+
+
 def main() -> None:
     """Run a command; errors of the user's are one line and exit code 2."""
     from headtohead.errors import InputError
 
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except InputError as error:
         print(f"h2h: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except UsageError as error:
+        message = error.format_message().rstrip(".")
+        if message:  # none where the help was printed instead
+            print(f"h2h: {message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", file=sys.stderr)
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
         print("h2h: stopped", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # `h2h … | head`
+        sys.stderr.close()
+        sys.exit(1)
 
 
 @app.callback(invoke_without_command=True)
@@ -121,43 +132,21 @@ def _audit_all(models: int, seed: int, workers: int | None, as_json: bool) -> No
 @lists.command("parts")
 def list_parts(
     files: Annotated[list[str] | None, typer.Argument(help="Python files with parts of your own.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference page.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Every part: its equation, its knobs and its reference; with your own files, theirs too."""
-    from headtohead.model import ModelSpec
-    from headtohead.spec import families, knobs
+    from headtohead import reference
     from headtohead.userfiles import load_file
 
     for file in files or []:
         load_file(file)
-    order = [k.name for k in knobs(ModelSpec)]
-    rows = [
-        {
-            "family": family,
-            "name": name,
-            "says": (cls.__doc__ or "").strip().partition("\n")[0],
-            "equation": cls.equation,
-            "reference": cls.reference,
-            "knobs": {k.name: {"default": str(k.default), "help": k.help} for k in knobs(cls)},
-        }
-        for family, members in sorted(families().items(), key=lambda item: order.index(item[0]))
-        for name, cls in members.items()
-    ]
     if as_json:
-        _print_json(rows)
-        return
-    from rich.padding import Padding
-
-    console = _console()
-    for n, row in enumerate(rows):
-        if n == 0 or rows[n - 1]["family"] != row["family"]:
-            console.print(f"\n{row['family']}", style="bold underline")
-        settings = ", ".join(f"{name} = {knob['default']}" for name, knob in row["knobs"].items())  # type: ignore[attr-defined]
-        console.print(f"  {row['name']:<14}", style="bold", end="")
-        console.print(_plain(row["says"]))
-        for line in (row["equation"], settings and f"knobs: {settings}", row["reference"]):
-            if line:
-                console.print(Padding(_plain(line), (0, 0, 0, 16)), style="dim")
+        _print_json([entry.to_json() for entry in reference.parts()])
+    elif markdown:
+        print(reference.page(), end="")
+    else:
+        reference.show(_console())
 
 
 @lists.command("parameters")

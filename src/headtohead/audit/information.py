@@ -89,8 +89,9 @@ def future_tokens(s: Subject) -> Outcome:
     ids = torch.cat([base, one, rest, padded])
     for mode in MODES:
         with s.mode(mode) as model:
-            out = s.outputs(model, ids)
-        gap = s.apart(out, out[:1].expand_as(out)) > 1  # (rows, T)
+            # Two passes, so that what a module takes over the whole batch changes too.
+            before, after = s.outputs(model, base.expand_as(ids)), s.outputs(model, ids)
+        gap = s.apart(after, before) > 1  # (rows, T)
         pairs = _later(gap[1 : T + 1].T)
         if pairs:
             return _first(pairs, mode)
@@ -243,4 +244,4 @@ def masked_rows(s: Subject) -> Outcome:
 
 
 def _first_bad(x: Tensor) -> str:
-    return str(float(x[~torch.isfinite(x)].flatten()[0]))
+    return str(float(x.detach()[~torch.isfinite(x)].flatten()[0]))

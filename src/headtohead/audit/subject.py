@@ -274,16 +274,17 @@ def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Sub
 
     try:
         torch.manual_seed(0)
-        model = build().eval()
+        model = build()
     except Exception as error:  # the user's constructor may raise anything
         raise InputError(f"{name} cannot be built: {describe(error)}") from None
     if not isinstance(model, nn.Module):
         raise InputError(f"{name} builds a {type(model).__name__}, not a torch module")
+    model.eval()
     for weight, p in model.named_parameters():
         if not torch.isfinite(p).all():
             raise InputError(f"{name}: the weight {weight} holds NaN or infinity: nothing can be compared")
     mask, cache = _forward_arguments(model, name)
-    length, any_length, out, largest = _try_lengths(model, name, claims)
+    length, any_length, out = _try_lengths(model, name, claims)
     if out.ndim not in (2, 3) or out.shape[0] != 2 or (out.ndim == 3 and out.shape[1] != length):
         raise InputError(
             f"{name} turns ids of shape (2, {length}) into {tuple(out.shape)}: it must give (B, T, V) or (B, classes)"
@@ -307,12 +308,14 @@ def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Sub
     )
     if subject.vocab < 3:
         raise InputError(f"a vocabulary of {subject.vocab} leaves nothing to change: give --vocab 3 or more")
+    if not 0 <= claims.pad < subject.vocab:
+        raise InputError(f"--pad {claims.pad} is outside the vocabulary of {subject.vocab}")
     _find_mask(subject, model, mask)
     try:
-        subject.outputs(model, subject.text(2, largest))
+        subject.outputs(model, subject.text(2))
     except Exception as error:  # as above: the user's code
-        problem = f"{name} does not take {largest} ids up to {subject.vocab - 1}: {describe(error)}"
-        raise InputError(f"{problem}; say --vocab N or --block T") from None
+        problem = f"{name} does not take ids up to {subject.vocab - 1}: {describe(error)}"
+        raise InputError(f"{problem}; say --vocab N") from None
     return subject
 
 
@@ -350,9 +353,14 @@ def _forward_arguments(model: nn.Module, name: str) -> tuple[str | None, str | N
     return mask, next((n for n in names if n in CACHE_NAMES), None)
 
 
-def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool, Tensor, int]:
-    """A length that works, whether others do, what came out, and the longest that was asked for."""
+def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool, Tensor]:
+    """A length that works, whether others do, and what came out."""
     limit = claims.block
+    if limit is not None:
+        try:
+            _probe(model, limit)
+        except Exception as error:  # the user's code
+            raise InputError(f"{name} does not take {limit} tokens: {describe(error)}; say --block T") from None
     lengths = [n for n in LENGTHS if limit is None or n <= limit] + ([limit] if limit else [])
     problem: Exception = ValueError("no length was tried")
     for length in lengths:
@@ -365,9 +373,9 @@ def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool
             continue
         try:
             _probe(model, length - 1)
-            return length, True, out, limit or length
+            return length, True, out
         except Exception:  # as above: this module takes one length only
-            return length, length == 1, out, length
+            return length, length == 1, out
     raise InputError(f"{name} cannot be called on ids of any length tried: {describe(problem)}")
 
 

@@ -24,7 +24,7 @@ def _objective(s: Subject, model: nn.Module, seed: int = 0) -> Tensor:
 
 def _named(names: list[str], what: str) -> str:
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more} {what}"
+    return f"{names[0]}{more}: {what}"
 
 
 @dataclass
@@ -85,9 +85,7 @@ def registered(s: Subject) -> Outcome:
         hidden = hidden_weights(model, _objective(s, model))
     if hidden:
         return broken(
-            _named(
-                list(hidden), "is not among the model's parameters: use nn.ModuleList, nn.ModuleDict or nn.Parameter"
-            )
+            _named(list(hidden), "not among the model's parameters; use nn.ModuleList, nn.ModuleDict or nn.Parameter")
         )
     return proved("attributes, lists and dicts searched, and the graph of the loss walked")
 

@@ -12,7 +12,7 @@ from headtohead.parts import Position, PositionHooks
 
 CLASS = "PairBias"
 FLAGS = []
-CAUGHT_BY = {"shift", "offset"}
+CAUGHT_BY = {"shift"}
 
 
 class PairBias(Position):

@@ -12,7 +12,7 @@ from headtohead.spec import knob
 
 CLASS = "HeadwiseRope"
 FLAGS = []
-CAUGHT_BY = {"options", "knobs"}
+CAUGHT_BY = {"options"}
 
 
 class HeadwiseRope(Position):

@@ -12,7 +12,7 @@ from headtohead.spec import knob
 
 CLASS = "GrowingRope"
 FLAGS = []
-CAUGHT_BY = {"rotation", "offset", "shift"}
+CAUGHT_BY = {"rotation", "shift"}
 
 
 class GrowingRope(Position):

@@ -11,7 +11,7 @@ from headtohead.parts import Position, PositionHooks
 
 CLASS = "SquaredRope"
 FLAGS = []
-CAUGHT_BY = {"rotation", "offset", "shift"}
+CAUGHT_BY = {"shift"}
 
 
 class SquaredRope(Position):

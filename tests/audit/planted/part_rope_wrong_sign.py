@@ -11,7 +11,7 @@ from headtohead.parts import Position, PositionHooks
 
 CLASS = "StretchedRope"
 FLAGS = []
-CAUGHT_BY = {"rotation", "offset"}
+CAUGHT_BY = {"rotation"}
 
 
 class StretchedRope(Position):

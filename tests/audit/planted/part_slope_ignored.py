@@ -10,7 +10,7 @@ from headtohead.spec import knob
 
 CLASS = "SlopeIgnored"
 FLAGS = []
-CAUGHT_BY = {"options", "knobs"}
+CAUGHT_BY = {"options"}
 
 
 class SlopeIgnored(Position):

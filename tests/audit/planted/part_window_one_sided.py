@@ -10,7 +10,7 @@ from headtohead.spec import knob
 
 CLASS = "HalfBand"
 FLAGS = []
-CAUGHT_BY = {"window", "edges"}
+CAUGHT_BY = {"window"}
 
 
 class HalfBand(Pattern):

@@ -10,7 +10,7 @@ from headtohead.spec import knob
 
 CLASS = "WideBand"
 FLAGS = []
-CAUGHT_BY = {"window", "edges"}
+CAUGHT_BY = {"window"}
 
 
 class WideBand(Pattern):

@@ -1,0 +1,90 @@
+"""Every command and every program on these pages runs, in the order of the page, in an empty folder."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md"]
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    found = blocks(ROOT / page)
+    assert found
+    for kind, text in found:
+        named = re.match(r"# (\S+\.py)\n", text)
+        if kind == "python" and named:
+            (tmp_path / named[1]).write_text(text, encoding="utf-8")
+        elif kind == "python":
+            run([sys.executable, "-W", "error", "-c", text], tmp_path, environment, 0)
+        elif kind == "sh":
+            for line in text.splitlines():
+                wanted = re.search(r"# exits with (\d)$", line)
+                run(["sh", "-c", line], tmp_path, environment, int(wanted[1]) if wanted else 0)
+
+
+def shown(page: Path) -> list[tuple[str, list[str]]]:
+    """Commands of a page, as `$ h2h …` in an indented block, and the lines of output shown below each."""
+    found: list[tuple[str, list[str]]] = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("    $ h2h"):
+            found.append((line[6:].partition("  #")[0].strip(), []))
+        elif not line.startswith("    "):
+            found.append(("", []))
+        elif found:
+            found[-1][1].append(line)
+    skipped = ("my_model.py", "--all")  # a file of the reader's; minutes
+    return [(c, lines) for c, lines in found if c and not any(word in c for word in skipped)]
+
+
+SHOWN = [
+    pytest.param(command, lines, id=f"{page}: {command}")
+    for page in ["README.md", "docs/explanation/model.md", "docs/explanation/audit.md"]
+    for command, lines in shown(ROOT / page)
+]
+
+
+@pytest.mark.parametrize(("command", "lines"), SHOWN)
+def test_commands_print_what_the_page_shows(command: str, lines: list[str]) -> None:
+    program = str(Path(sys.executable).parent / "h2h")
+    done = subprocess.run(
+        [program, *shlex.split(command)[1:]],
+        env={**os.environ, "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == (1 if any("broken " in line for line in lines) else 0), done.stderr
+    printed = " ".join(done.stdout.split())
+    for line in lines:
+        if "…" not in line:
+            assert " ".join(line.split()) in printed, done.stdout
+
+
+def test_readme_program() -> None:
+    programs = [text for kind, text in blocks(ROOT / "README.md") if kind == "python"]
+    assert programs
+    for text in programs:
+        run([sys.executable, "-W", "error", "-c", text], ROOT, dict(os.environ), 0)
+
+
+def test_readme_lists_every_file() -> None:
+    tree = (ROOT / "README.md").read_text(encoding="utf-8")
+    missing = [f.name for f in (ROOT / "src" / "headtohead").rglob("*.py") if f.name not in tree]
+    assert missing == []
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str], wanted: int) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == wanted, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
