@@ -360,14 +360,15 @@ def _decode(data: Any) -> Any:
 
 def _class_of(data: dict[str, Any]) -> type[Spec]:
     name, file, source = data["kind"], data.get("file"), data.get("source")
-    families()
-    if name not in _SPECS and file:
-        load_file(file)
-    cls = find(name)
-    if source and source_digest(cls) != source:
-        raise InputError(
-            f"{name} in {file} is no longer the code this was made with: restore the file, or make it again"
-        )
+    if source is None:
+        return find(name)
+    cls = _SPECS.get(name)
+    if (cls is None or source_digest(cls) != source) and file:
+        cls = getattr(load_file(file), name, None)
+    if cls is None:
+        raise InputError(f"{name} was defined in {file or 'a session that is over'} and is not there any more")
+    if source_digest(cls) != source:
+        raise InputError(f"{name} in {file} is no longer the code this was made with: restore it, or make it again")
     return cls
 
 

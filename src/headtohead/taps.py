@@ -17,7 +17,12 @@ WEIGHTS = "*attention.weights"  # the attention weights of every layer, (B, H, T
 @contextmanager
 def explicit(model: nn.Module) -> Iterator[None]:
     """Compute attention with scores and softmax written out, so that its weights exist."""
-    layers = [m for m in model.modules() if isinstance(m, Attention)]
+    with _explicit([m for m in model.modules() if isinstance(m, Attention)]):
+        yield
+
+
+@contextmanager
+def _explicit(layers: list[Attention]) -> Iterator[None]:
     before = [layer.path for layer in layers]
     for layer in layers:
         layer.path = "explicit"
@@ -33,7 +38,7 @@ def capture(model: nn.Module, *points: str) -> Iterator[dict[str, list[Tensor]]]
     """Collect what passes the named modules, one tensor a call: `with capture(model, WEIGHTS) as seen: model(ids)`.
 
     Points are names as in `model.named_modules()`, with * for anything. Tensors are as the model computed them, with
-    their gradients; detach them to keep them.
+    their gradients; detach them to keep them. Layers whose weights are looked at take the explicit path meanwhile.
     """
     names = dict(model.named_modules())
     chosen: dict[str, nn.Module] = {}
@@ -47,8 +52,9 @@ def capture(model: nn.Module, *points: str) -> Iterator[dict[str, list[Tensor]]]
         module.register_forward_hook(lambda _m, _args, out, name=name: seen[name].append(out))
         for name, module in chosen.items()
     ]
+    layers = [m for m in names.values() if isinstance(m, Attention) and m.weights in chosen.values()]
     try:
-        with explicit(model):
+        with _explicit(layers):
             yield seen
     finally:
         for hook in hooks:

@@ -14,14 +14,17 @@ from types import ModuleType
 
 from headtohead.errors import InputError, describe
 
+_SOURCES: dict[str, str] = {}  # of the files loaded, by module name, as they were when loaded
+
 
 def load_file(path: str | os.PathLike[str]) -> ModuleType:
-    """Import a Python file by its path, once; its parts are known from then on."""
+    """Import a Python file by its path; its parts are known from then on. An edited file is imported anew."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"no file {path}: give the path of a Python file")
     file = file.resolve()
-    name = f"h2h_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    source = file.read_bytes()
+    name = f"h2h_file_{file.stem}_{hashlib.sha256(str(file).encode() + source).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     loader = importlib.util.spec_from_file_location(name, file)
@@ -29,15 +32,14 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
         raise InputError(f"{path} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(loader)
     sys.modules[name] = module
+    _SOURCES[name] = source.decode("utf-8", errors="replace")
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # last, so that a user's folder never hides an installed package
     try:
-        loader.loader.exec_module(module)
+        exec(compile(source, file, "exec"), module.__dict__)  # what was read, not what an import cache may hold
     except KeyboardInterrupt:
         raise
-    except (
-        BaseException
-    ) as error:  # the file is the user's: whatever it raises, even SystemExit, is reported in one line
+    except BaseException as error:  # the user's file may raise anything, even SystemExit
         del sys.modules[name]
         raise InputError(f"{path} does not import: {describe(error, file)}") from None
     return module
@@ -56,11 +58,13 @@ def portable(file: str) -> str:
 def source_digest(cls: type) -> str:
     """Names the code of a user's class: the class and everything at the top of its file that it uses, comments and
     layout aside. A run must not be taken for that of an older version of the class."""
-    file = file_of(cls)
-    try:
-        text = Path(file).read_text(encoding="utf-8") if file else inspect.getsource(cls)
-    except (OSError, TypeError):
-        text = ""
+    text = _SOURCES.get(cls.__module__)
+    if text is None:
+        try:
+            file = file_of(cls)
+            text = Path(file).read_text(encoding="utf-8") if file else inspect.getsource(cls)
+        except (OSError, TypeError):
+            text = ""
     tops: dict[str, str] = {}
     uses: dict[str, set[str]] = {}
     for node in ast.parse(inspect.cleandoc(text)).body:

@@ -52,7 +52,7 @@ def test_logits_are_equal(theirs, lengths):
     [
         ("feedforward.activation", "relu"),
         ("head.activation", "relu"),
-        ("pattern", "Causal"),
+        ("pattern", "Local(3)"),
         ("pooling", "Mean"),
     ],
 )
