@@ -44,9 +44,15 @@ __all__ = ["__version__", *sorted(_HOME_OF)]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name.startswith("_"):
         raise AttributeError(f"module 'headtohead' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"headtohead.{_HOME_OF[name]}"), name)
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(f"headtohead.{_HOME_OF[name]}"), name)
+    # It may be a part that is not listed above: a new one is written in its family's file and nowhere else.
+    for members in importlib.import_module("headtohead.spec").families().values():
+        if name in members:
+            return members[name]
+    raise AttributeError(f"module 'headtohead' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

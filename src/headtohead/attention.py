@@ -9,6 +9,8 @@ Shapes: B texts, T tokens (Tq of queries, Tk of keys), H heads, d width of a hea
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -81,16 +83,27 @@ class Attention(nn.Module):
     path: Literal["sdpa", "explicit"] = "sdpa"  # `taps.explicit` switches it; only the explicit path has weights to see
 
     def __init__(
-        self, dims: Dims, layer: int, *, kv_heads: int, biases: Biases, qk_norm: Norm, fusion: Fusion, dropout: float
+        self,
+        dims: Dims,
+        layer: int,
+        *,
+        kv_heads: int,
+        biases: Biases,
+        qk_norm: Norm,
+        fusion: Fusion,
+        dropout: float,
+        seeded: Callable[[str], AbstractContextManager[None]] = nullcontext,  # type: ignore[assignment]
     ) -> None:
         super().__init__()
         d, H = dims.head_width, dims.heads
         self.q = nn.Linear(dims.width, H * d, bias=biases.q)
         self.k = nn.Linear(dims.width, kv_heads * d, bias=biases.k)
         self.v = nn.Linear(dims.width, kv_heads * d, bias=biases.v)
-        self.q_norm, self.k_norm = qk_norm.build(d), qk_norm.build(d)
+        with seeded("qk_norm"):
+            self.q_norm, self.k_norm = qk_norm.build(d), qk_norm.build(d)
         self.weights = nn.Identity()  # the tap that attention maps are read from
-        self.fuse = fusion.build(dims, layer)
+        with seeded("fuse"):
+            self.fuse = fusion.build(dims, layer)
         self.out = nn.Linear(H * d, dims.width, bias=biases.out)
         self.out.into_residual = True  # type: ignore[assignment]
         self.head_width, self.dropout = d, dropout

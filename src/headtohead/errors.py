@@ -17,7 +17,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     lower = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
     hint = f"did you mean {lower[close[0]]}? " if close else ""
-    return f"{hint}known: {', '.join(known)}"
+    return f"{hint}known: {', '.join(known) or 'none'}"
 
 
 def describe(error: BaseException, file: Path | None = None) -> str:

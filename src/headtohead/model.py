@@ -123,6 +123,7 @@ class Block(nn.Module):
                 qk_norm=spec.qk_norm,
                 fusion=spec.fusion,
                 dropout=spec.dropout,
+                seeded=lambda name: seeded(f"blocks.{layer}.attention.{name}"),
             )
         with seeded(f"blocks.{layer}.feedforward"):
             self.feedforward = spec.feedforward.build(dims)
@@ -142,7 +143,8 @@ class Trunk(nn.Module):
     def __init__(self, spec: ModelSpec, vocab: int, seeded: Seeded) -> None:
         super().__init__()
         self.spec = spec
-        self.tokens = nn.Embedding(vocab, spec.width)
+        with seeded("tokens"):
+            self.tokens = nn.Embedding(vocab, spec.width)
         with seeded("position"):
             self.position = spec.position.build(spec.dims)
         with seeded("embedding_norm"):
@@ -157,6 +159,7 @@ class Trunk(nn.Module):
     ) -> Tensor:
         """(B, T, D). `positions` (T,) or (B, T) default to the count of real tokens before each, so padding on the
         left moves nothing; with a `cache`, ids go on where the last call ended."""
+        keep = None if keep is None else keep.bool()
         seen = 0 if cache is None else cache.length
         if seen + ids.shape[1] > self.spec.block:
             raise InputError(
@@ -214,7 +217,9 @@ class LanguageModel(nn.Module):
         self.spec, self.vocab = spec, _at_least("vocab", vocab, 1)
         seeded = Seeded(seed)
         self.trunk = Trunk(spec, vocab, seeded)
-        self.head = TiedHead(vocab, spec.head_bias) if spec.tied else nn.Linear(spec.width, vocab, bias=spec.head_bias)
+        with seeded("head"):
+            bias = spec.head_bias
+            self.head = TiedHead(vocab, bias) if spec.tied else nn.Linear(spec.width, vocab, bias=bias)
         seeded.initialise(self, spec)
 
     def forward(
@@ -249,7 +254,11 @@ class Classifier(nn.Module):
             _at_least("classes", classes, 2),
             pad,
         )
-        if not spec.pooling.reads_all and not any(spec.pattern.allowed(0, j) for j in range(1, spec.block)):
+        if (
+            not spec.pooling.reads_all
+            and spec.block > 1
+            and not any(spec.pattern.allowed(0, j) for j in range(1, spec.block))
+        ):
             raise InputError(
                 f"{spec.pooling} reads the first token, and {spec.pattern} shows it nothing else: "
                 "choose another pooling, or a pattern that looks ahead"
@@ -257,7 +266,9 @@ class Classifier(nn.Module):
         seeded = Seeded(seed)
         self.trunk = Trunk(spec, vocab, seeded)
         act = {"relu": nn.ReLU(), "gelu": nn.GELU(), "tanh": nn.Tanh()}[spec.head.activation]
-        self.head = nn.Sequential(nn.Linear(spec.width, spec.head.hidden), act, nn.Linear(spec.head.hidden, classes))
+        with seeded("head"):
+            hidden = spec.head.hidden
+            self.head = nn.Sequential(nn.Linear(spec.width, hidden), act, nn.Linear(hidden, classes))
         seeded.initialise(self, spec)
 
     def forward(self, ids: Tensor, keep: Tensor | None = None, positions: Tensor | None = None) -> Tensor:

@@ -38,7 +38,7 @@ class Entry:
 
 def parts() -> list[Entry]:
     """Every part known now, families in the order of the model's settings."""
-    order = [k.name for k in knobs(ModelSpec)]
+    order = {k.name: n for n, k in enumerate(knobs(ModelSpec))}
     return [
         Entry(
             family,
@@ -48,7 +48,7 @@ def parts() -> list[Entry]:
             cls.reference,
             tuple(Setting(k.name, _type(k.type), str(k.default), k.help) for k in knobs(cls)),
         )
-        for family, members in sorted(families().items(), key=lambda item: order.index(item[0]))
+        for family, members in sorted(families().items(), key=lambda item: order.get(item[0], len(order)))
         for name, cls in members.items()
     ]
 

@@ -203,6 +203,8 @@ class Part(Spec):
 
     def __init_subclass__(cls, family: str | None = None, **options: Any) -> None:
         if family is not None:
+            if family in _FAMILIES:
+                raise InputError(f"{family} is a family already: derive your part from it instead of naming it again")
             cls.family = family
             _FAMILIES[family] = {}
         super().__init_subclass__(**options)
@@ -221,7 +223,7 @@ class Dims:
 
 def families() -> dict[str, dict[str, type[Part]]]:
     """Every part known now, by family: the built-in ones and those of the user files loaded so far."""
-    importlib.import_module("headtohead.parts")
+    importlib.import_module("headtohead.model")  # brings the parts and the specs of a model
     return {family: dict(members) for family, members in _FAMILIES.items()}
 
 
@@ -257,7 +259,7 @@ def _other_values(kind: Any, value: Any) -> list[Any]:
     if kind is bool:
         return [not value]
     if kind is int:
-        return [value + 1, value - 1]
+        return [value + 1, value - 1, value * 2, value // 2]
     if kind is float:
         return [value * 2, value / 2, value + 1]
     return []
@@ -277,6 +279,7 @@ def parse(text: str) -> Any:
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
+        text = " ".join(text.split())
         raise InputError(f"cannot read '{text}': write a name, a number, or a part such as 'Rope(theta=500)'") from None
     return _value(tree, text)
 
@@ -284,8 +287,10 @@ def parse(text: str) -> Any:
 def _value(node: ast.expr, text: str) -> Any:
     if isinstance(node, ast.Constant):
         return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        return -node.operand.value  # type: ignore[operator]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _value(node.operand, text)
+        if isinstance(number, int | float):
+            return -number
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(element, text) for element in node.elts)
     if isinstance(node, ast.Name):
@@ -293,7 +298,7 @@ def _value(node: ast.expr, text: str) -> Any:
         if node.id.lower() in words:
             return words[node.id.lower()]
         return _SPECS[node.id]() if node.id in _SPECS else node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and all(k.arg for k in node.keywords):
         return find(node.func.id)(
             *(_value(a, text) for a in node.args), **{k.arg: _value(k.value, text) for k in node.keywords if k.arg}
         )
@@ -304,6 +309,7 @@ def _value(node: ast.expr, text: str) -> Any:
                 problem = _unknown(side) if isinstance(side, str) else f"{side} is no pattern"
                 raise InputError(f"cannot combine in '{text}': {problem}")
         return left & right if isinstance(node.op, ast.BitAnd) else left | right
+    text = " ".join(text.split())
     raise InputError(f"cannot read '{text}': only names, numbers, calls of parts, & and | are understood")
 
 
@@ -344,7 +350,7 @@ def _encode(value: Any) -> Any:
         return [_encode(v) for v in value]
     if isinstance(value, dict):
         return {k: _encode(v) for k, v in value.items()}
-    return value
+    return value + 0.0 if isinstance(value, float) else value  # -0.0 equals 0.0, so it is written alike
 
 
 def _decode(data: Any) -> Any:

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from headtohead.errors import InputError, describe
 
-_SOURCES: dict[str, str] = {}  # of the files loaded, by module name, as they were when loaded
+_SOURCES: dict[str, bytes] = {}  # of the files loaded, by module name, as they were when loaded
 
 
 def load_file(path: str | os.PathLike[str]) -> ModuleType:
@@ -32,7 +32,7 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
         raise InputError(f"{path} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(loader)
     sys.modules[name] = module
-    _SOURCES[name] = source.decode("utf-8", errors="replace")
+    _SOURCES[name] = source
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # last, so that a user's folder never hides an installed package
     try:
@@ -58,31 +58,62 @@ def portable(file: str) -> str:
 def source_digest(cls: type) -> str:
     """Names the code of a user's class: the class and everything at the top of its file that it uses, comments and
     layout aside. A run must not be taken for that of an older version of the class."""
-    text = _SOURCES.get(cls.__module__)
-    if text is None:
-        try:
-            file = file_of(cls)
-            text = Path(file).read_text(encoding="utf-8") if file else inspect.getsource(cls)
-        except (OSError, TypeError):
-            text = ""
-    tops: dict[str, str] = {}
+    source = _SOURCES.get(cls.__module__) or _source(cls)
+    if not source:
+        return _digest(_bytecode(cls))  # a class typed into a session
+    statements: dict[str, list[str]] = {}  # by each name that a statement at the top of the file gives or changes
     uses: dict[str, set[str]] = {}
-    for node in ast.parse(inspect.cleandoc(text)).body:
-        names = [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else _targets(node)
-        for name in names:
-            tops[name] = ast.dump(node)
-            uses[name] = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    for node in ast.parse(source).body:
+        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        for name in _bound(node):
+            statements.setdefault(name, []).append(ast.dump(node))
+            uses.setdefault(name, set()).update(names)
     needed: set[str] = set()
     todo = [cls.__name__]
     while todo:
         name = todo.pop()
-        if name in tops and name not in needed:
+        if name in statements and name not in needed:
             needed.add(name)
             todo += uses[name]
-    code = "\n".join(tops[name] for name in sorted(needed)) or f"{cls.__qualname__}\n{text}"
-    return hashlib.sha256(code.encode()).hexdigest()[:16]
+    code = [statement for name in sorted(needed) for statement in statements[name]]
+    return _digest("\n".join(code) or f"{cls.__qualname__}\n{source!r}")
 
 
-def _targets(node: ast.stmt) -> list[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [t.id for t in targets if isinstance(t, ast.Name)]
+def _source(cls: type) -> bytes:
+    file = file_of(cls)
+    try:
+        return Path(file).read_bytes() if file else inspect.cleandoc(inspect.getsource(cls)).encode()
+    except (OSError, TypeError):
+        return b""
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """Names that a statement gives a meaning: definitions, imports, targets at depth (`a, b`, `d["k"]`, if, try)."""
+    names = set()
+    for n in ast.walk(node):
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(n.name)
+        elif isinstance(n, ast.alias):
+            names.add((n.asname or n.name).partition(".")[0])
+        elif isinstance(n, ast.Name | ast.Subscript | ast.Attribute) and isinstance(n.ctx, ast.Store):
+            root: ast.AST = n
+            while isinstance(root, ast.Subscript | ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name):
+                names.add(root.id)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}  # what is bound inside stays inside
+    return names
+
+
+def _bytecode(cls: type) -> str:
+    functions = [f for f in vars(cls).values() if inspect.isfunction(f)]
+    parts = [
+        (f.__name__, f.__code__.co_code.hex(), repr([c for c in f.__code__.co_consts if not inspect.iscode(c)]))
+        for f in functions
+    ]
+    return repr((cls.__qualname__, sorted(parts), sorted(map(str, getattr(cls, "__annotations__", {}).items()))))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import headtohead
+
 ROOT = Path(__file__).parents[2]
 
 LINT = "import sys\nfrom importlinter.cli import lint_imports_command\nlint_imports_command(sys.argv[1:])"
@@ -40,7 +42,7 @@ def test_a_broken_contract_is_noticed(tmp_path):
 
 def test_every_module_has_its_layer():
     """A new file cannot stay outside the contract."""
-    source = ROOT / "src" / "headtohead"
+    source = Path(headtohead.__file__).parent
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = config["tool"]["importlinter"]["contracts"]
     named = {

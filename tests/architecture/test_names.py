@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import headtohead
 from headtohead import families
 from headtohead.spec import is_builtin
 
-SOURCE = Path(__file__).parents[2] / "src" / "headtohead"
+SOURCE = Path(headtohead.__file__).parent
 NAMES = {name for members in families().values() for name, cls in members.items() if is_builtin(cls)}
 PUBLIC = "__init__.py"  # lists what can be imported, and compares nothing
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from conformance.registry import forgotten
 from typer.testing import CliRunner
 
+from conformance.registry import forgotten
 from headtohead import Classifier, Full, LanguageModel, ModelSpec, Part, families, load_file, parse
 from headtohead.cli import app
 
@@ -179,6 +179,8 @@ def test_there_is_one_of_every_family(file):
 
 
 def test_nothing_is_left_behind(file):
+    with forgotten():
+        load_file(file)
     assert "Wobble" not in families()["position"]
 
 
@@ -226,6 +228,18 @@ print(json.dumps([[spec.to_json(), spec.id, str(spec)] for spec in specs]))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [[s.to_json(), s.id, str(s)] for s in (*parts, model)]
     assert all(Part.from_json(part.to_json()) == part for part in parts)
+
+
+def test_a_whole_model_is_read_where_nothing_has_been_imported():
+    code = """
+import json, sys
+from headtohead import Spec, parse
+assert parse(sys.argv[1]).width == 16
+assert Spec.from_json(json.loads(sys.argv[2])).width == 16
+"""
+    command = [sys.executable, "-c", code, str(SMALL), json.dumps(SMALL.to_json())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @each

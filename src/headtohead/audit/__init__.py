@@ -12,11 +12,12 @@ from pathlib import Path
 
 from torch import nn
 
-from headtohead.audit import consistency, information, weights
+from headtohead.audit import consistency, information, learning, weights
 from headtohead.audit.check import Check
+from headtohead.audit.module import Claims, from_module
 from headtohead.audit.parts import PART_CHECKS, small
 from headtohead.audit.report import Finding, Report
-from headtohead.audit.subject import Claims, Subject, from_module, from_spec
+from headtohead.audit.subject import Subject, from_spec
 from headtohead.errors import InputError, nearest
 from headtohead.model import ModelSpec
 from headtohead.parts import Causal, Full, Pattern
@@ -38,16 +39,18 @@ __all__ = [
 ]
 
 CHECKS: tuple[Check[Subject], ...] = (
+    weights.dropout,  # first what can make other checks fail
+    information.batch_rows,
     information.future_gradient,
     information.future_tokens,
     information.future_length,
     information.padding_right,
     information.padding_left,
-    information.batch_rows,
     information.masked_rows,
-    weights.gradients,
-    weights.registered,
-    weights.optimizer,
+    learning.gradients,
+    learning.derivative,
+    learning.registered,
+    learning.optimizer,
     weights.tied,
     consistency.options,
     consistency.cache,
@@ -55,7 +58,6 @@ CHECKS: tuple[Check[Subject], ...] = (
     consistency.rows_sum,
     consistency.window,
     consistency.shift,
-    weights.dropout,
     weights.initial_loss,
     weights.seed,
     weights.state_dict,

@@ -195,14 +195,36 @@ def rows_sum(s: Subject) -> Outcome:
     return proved(f"{sum(len(a) for a in weights)} maps of {s.length} × {s.length}")
 
 
-def _observed(s: Subject) -> list[Tensor]:
+def _moves_with_position(s: Subject) -> str | None:
+    """A place where attention depends on more than the offset, found inside a text that repeats itself.
+
+    With relative positions the logarithms of the weights, counted from the token's own, repeat along the text with the
+    period of the text: in every attention for one repeated token, and in the first one for two that alternate.
+    """
+    if any(isinstance(m, nn.RNNBase | nn.Conv1d) for m in s.still.modules()):
+        return None  # these tell the edge of a text by themselves
+    two = s.text(1)[:, :2].repeat(2, s.length)[:, : s.length]
+    for period, ids, maps in ((1, two[:, :1].expand_as(two), None), (2, two, 1)):
+        for n, a in enumerate(_observed(s, ids)[:maps]):
+            logs = a.double().log()
+            logs = logs - logs.diagonal(dim1=-2, dim2=-1)[..., None]  # (N, T, T)
+            for offset in range(1 - s.length, s.length):
+                along = logs.diagonal(offset, dim1=-2, dim2=-1)
+                along = along[torch.isfinite(along).all(dim=-1)]  # (heads that see that far, T − |offset|)
+                if ((along[:, period:] - along[:, :-period]).abs() > 1e-4).any():
+                    where = f"{abs(offset)} {'ahead' if offset > 0 else 'back'}"
+                    return f"in attention {n}, the weight of the token {where} changes along a text that repeats itself"
+    return None
+
+
+def _observed(s: Subject, ids: Tensor | None = None) -> list[Tensor]:
     """Attention weights (N, T, T) of each attention in the module, in order."""
     watch = AttentionWatch(s.length)
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # nn.MultiheadAttention would hide its weights in one kernel
     try:
         with torch.no_grad(), explicit(s.still), watch:
-            s.call(s.still, s.text(2))
+            s.call(s.still, s.text(2) if ids is None else ids)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
     return watch.weights
@@ -282,8 +304,12 @@ def shift(s: Subject) -> Outcome:
                 if (s.apart(s.call(s.still, ids, positions=position + by), base) > 1).any():
                     return broken(f"the output changes when all positions grow by {by}")
         return proved("positions moved by 1, 5 and 40")
+    if found := _moves_with_position(s):
+        return broken(found)
     if not s.pads or not s.any_length:
-        return does_not_apply("without padding there is no way to move a text from outside")
+        if not _observed(s):
+            return does_not_apply("neither padding nor attention was found to move or to look at")
+        return proved("attention within texts that repeat themselves")
     # Angles are often computed in float32 whatever the weights are, so a shift is judged by float32's rounding.
     found = padding_differs(s, left=True, tolerance=3e-5)
     return broken(found) if found else proved("moved by padding on the left")

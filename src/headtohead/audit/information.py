@@ -21,7 +21,7 @@ PADDING = "the same text gets another answer when it shares a batch with a longe
 
 def influence(s: Subject, mode: Mode = "evaluation") -> Tensor | None:
     """(T, T): how much the output at i moves with the input at j, by gradient, relative to the largest; None where the
-    module has no token embedding to differentiate."""
+    module has no token embedding, or cannot be differentiated."""
     with s.mode(mode) as model:
         embeddings = s.embeddings_of(model)
         if not embeddings:
@@ -31,8 +31,14 @@ def influence(s: Subject, mode: Mode = "evaluation") -> Tensor | None:
         with inputs_with_gradient(embeddings) as inputs:
             out = s.call(model, ids)  # (T, T, V)
             direction = torch.randn(out.shape[-1], generator=torch.Generator().manual_seed(4)).to(out.dtype)
-            (out[range(T), range(T)] @ direction).sum().backward()
-    size = torch.stack([x.grad.abs().amax(dim=-1) for x in inputs if x.grad is not None]).amax(dim=0)
+            try:
+                (out[range(T), range(T)] @ direction).sum().backward()
+            except RuntimeError:  # a module that overwrites its activations in evaluation
+                return None
+    size = torch.zeros(T, T, dtype=torch.float64)
+    for x in inputs:
+        if x.grad is not None:
+            size = torch.maximum(size, x.grad.abs().amax(dim=-1).double())
     return size / size.amax().clamp(min=1e-300)
 
 
@@ -60,7 +66,7 @@ def future_gradient(s: Subject) -> Outcome:
     for mode in MODES:
         size = influence(s, mode)
         if size is None:
-            return does_not_apply("no nn.Embedding reads the ids; the two other ways decide")
+            return does_not_apply("no gradient to the tokens can be taken; the two other ways decide")
         pairs = _later(size > s.tolerance)
         if pairs and not s.causal:
             return does_not_apply(
@@ -86,7 +92,9 @@ def future_tokens(s: Subject) -> Outcome:
     cut = torch.arange(T - 1)[:, None]  # row c: everything after c changed
     rest = torch.where(column > cut, other, base)
     padded = torch.where(column > cut, s.pad, base)  # counts of real tokens change too
-    ids = torch.cat([base, one, rest, padded])
+    special = torch.linspace(0, s.vocab - 1, min(s.vocab, 64)).long()[:, None]  # some id may mean something
+    filled = torch.where(column > T // 2, special, base)
+    ids = torch.cat([base, one, rest, padded, filled])
     for mode in MODES:
         with s.mode(mode) as model:
             # Two passes, so that what a module takes over the whole batch changes too.
@@ -95,12 +103,37 @@ def future_tokens(s: Subject) -> Outcome:
         pairs = _later(gap[1 : T + 1].T)
         if pairs:
             return _first(pairs, mode)
-        for rows, what in ((gap[T + 1 : 2 * T], "other tokens"), (gap[2 * T :], "padding")):
+        for n, row in enumerate(gap[3 * T - 1 :, : T // 2 + 1]):
+            if row.any():
+                where = f"position {int(row.nonzero()[0])} changed when everything after position {T // 2}"
+                return broken(f"in {mode}, {where} became token {int(special[n])}")
+        for rows, what in ((gap[T + 1 : 2 * T], "other tokens"), (gap[2 * T : 3 * T - 1], "padding")):
             hits = [(i, c) for c, i in rows.nonzero().tolist() if i <= c]
             if hits:
                 i, c = min(hits, key=lambda h: (h[1] - h[0], h[0]))
                 return broken(f"in {mode}, position {i} changed when everything after position {c} became {what}")
-    return proved("each later token alone, all of them, and all of them padding; evaluation and training")
+    if found := _leaks_when_long(s):
+        return broken(found)
+    return proved(
+        f"each later token alone, all of them, all of them padding or one id; evaluation and training; "
+        f"up to {max(s.length, s.longest)} tokens"
+    )
+
+
+def _leaks_when_long(s: Subject) -> str | None:
+    """The same at the longest text tried, for a few cuts: a mask may be made for short ones."""
+    L = s.longest
+    if s.length >= L:
+        return None
+    base, other = s.text(1, L), s.text(1, L, seed=5)
+    for cut in (0, L // 4, L // 2, L - 2):
+        ids = torch.where(torch.arange(L) > cut, other, base)
+        before, after = s.outputs(s.still, base), s.outputs(s.still, ids)
+        gap = s.apart(after, before)[0, : cut + 1] > 1
+        if gap.any():
+            i = int(gap.nonzero()[0])
+            return f"in a text of {L}, position {i} changed when everything after position {cut} did"
+    return None
 
 
 @check("future-length", "no output changes when the text is cut short", LEAK)
@@ -112,7 +145,7 @@ def future_length(s: Subject) -> Outcome:
     if not s.any_length:
         return does_not_apply(f"it takes texts of exactly {s.length} tokens")
     ids = s.text(2)
-    for mode in MODES:
+    for mode in s.modes:
         with s.mode(mode) as model:
             whole = s.outputs(model, ids)
             for length in range(s.length - 1, 0, -1):
@@ -122,7 +155,7 @@ def future_length(s: Subject) -> Outcome:
                     return broken(
                         f"in {mode}, position {i} changed when the text of {s.length} tokens was cut to {length}"
                     )
-    return proved(f"every length from 1 to {s.length}, evaluation and training")
+    return proved(f"every length from 1 to {s.length}, {' and '.join(s.modes)}")
 
 
 def _padded(s: Subject, left: bool, fill: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -138,8 +171,9 @@ def _padded(s: Subject, left: bool, fill: Tensor | None = None) -> tuple[Tensor,
 
 def padding_differs(s: Subject, left: bool, tolerance: float | None = None) -> str | None:
     """The smallest padding that changes a text's output, or None."""
-    fills = [None] if s.mask is None else [None, s.text(1, seed=7)]  # under a mask, what stands there must not matter
-    for mode in MODES:
+    # Under our own mask, what stands in the padding must not matter; others may also look for the padding's id.
+    fills = [None] if s.spec is None else [None, s.text(1, seed=7)]
+    for mode in s.modes:
         alone = s.alone(mode)
         with s.mode(mode) as model:
             for fill in fills:
@@ -167,19 +201,32 @@ def padding_right(s: Subject) -> Outcome:
     if stop := _no_padding(s):
         return stop
     found = padding_differs(s, left=False)
-    return broken(found) if found else proved("any amount, evaluation and training")
+    return broken(found) if found else proved(f"any amount, {' and '.join(s.modes)}")
 
 
 @check("padding-left", "padding on the left changes nothing", PADDING)
 def padding_left(s: Subject) -> Outcome:
     if stop := _no_padding(s):
         return stop
+    if s.mask is not None and s.spec is None and _mask_ignored(s):
+        return broken(f"the argument {s.mask} changes nothing: padding on the left is read as text")
     found = padding_differs(s, left=True)
     if found is None:
-        return proved("any amount, evaluation and training")
+        return proved(f"any amount, {' and '.join(s.modes)}")
     if s.spec is not None or padding_differs(s, left=False):
         return broken(found)  # our positions count real tokens, so nothing may move
     return does_not_apply("it is made for padding on the right: places count from the left edge")
+
+
+def _mask_ignored(s: Subject) -> bool:
+    """Whether hiding the first half of a text leaves the outputs of the rest as they were."""
+    ids = s.text(2)
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    keep[:, : s.length // 2] = False
+    plain, hidden = (s.outputs(s.still, ids, mask) for mask in (torch.ones_like(keep), keep))
+    if s.gives == "tokens":
+        plain, hidden = plain[keep], hidden[keep]
+    return not bool((s.apart(plain, hidden) > 1).any())
 
 
 @check(
@@ -197,7 +244,7 @@ def batch_rows(s: Subject) -> Outcome:
         kept = torch.arange(T) < lengths
         mixed = torch.where(kept, ids, s.pad)
         batches.append((mixed, torch.cat([mixed[:1], others[1:]]), "texts of several lengths"))
-    for mode in MODES:
+    for mode in s.modes:
         with s.mode(mode) as model:
             for rows, changed, what in batches:
                 together, neighbours, backwards = (_rows(s, model, x) for x in (rows, changed, rows.flip(0)))
@@ -208,7 +255,7 @@ def batch_rows(s: Subject) -> Outcome:
                     gap = s.apart(together, out) > 1
                     if gap.any():
                         return broken(f"in {mode}, row {int(gap.nonzero()[0])} changed when {how} ({what})")
-    return proved("each row against itself alone, in another order and beside others; evaluation and training")
+    return proved(f"each row against itself alone, in another order and beside others; {' and '.join(s.modes)}")
 
 
 def _rows(s: Subject, model: nn.Module, ids: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ A subject builds fresh modules from a seed, calls them with ids (B, T), and know
 from __future__ import annotations
 
 import contextlib
-import inspect
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.audit.watch import CastsDown, DropoutOff, token_embeddings
-from headtohead.errors import InputError, describe
+from headtohead.errors import InputError
 from headtohead.model import Classifier, LanguageModel, ModelSpec
 
 Mode = Literal["evaluation", "training"]
@@ -26,30 +25,6 @@ T = TypeVar("T")
 
 KEEP_NAMES = ("keep", "mask", "attention_mask")  # true at real tokens
 DROP_NAMES = ("key_padding_mask", "padding_mask", "pad_mask", "src_key_padding_mask")  # true at padding
-CACHE_NAMES = ("cache", "past_key_values", "past")
-VOCAB_NAMES, BLOCK_NAMES = ("vocab", "vocab_size"), ("block", "block_size")
-LENGTHS = (
-    13,
-    11,
-    7,
-    5,
-    3,
-    2,
-    16,
-    8,
-    10,
-    12,
-    20,
-    24,
-    32,
-    50,
-    64,
-    100,
-    128,
-    256,
-    512,
-    1024,
-)  # 13: no other size is likely 13
 
 
 @dataclass
@@ -66,6 +41,7 @@ class Subject:
     relative: bool = False
     window: int | None = None
     any_length: bool = True
+    longest: int = 0  # a longer text for the checks that need one; 0: none
     spec: ModelSpec | None = None  # where the module is ours
     mask: str | None = None
     mask_type: torch.dtype = torch.bool
@@ -86,14 +62,24 @@ class Subject:
     def stirred(self, build: Callable[[], nn.Module] | None = None, seed: int = 0) -> nn.Module:
         """A new module whose weights have moved from their start, as training would move them: gates that start at
         zero are open, so nothing hides behind them. In double precision where the module allows it."""
-        model = self.fresh(build=build).to(self.precision)
+        model = self.cast(self.fresh(build=build))
         draw = torch.Generator().manual_seed(1 + seed)
+        untrained = {
+            id(m.weight): m.padding_idx
+            for m in model.modules()
+            if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.padding_idx is not None
+        }
         with torch.no_grad():
             for p in model.parameters():
                 if p.requires_grad and p.is_floating_point():
                     noise = torch.randn(p.shape, generator=draw, dtype=torch.float64).to(p.dtype)
+                    if id(p) in untrained:
+                        noise[untrained[id(p)]] = 0  # the row of padding, which training never moves
                     p.add_(noise * (0.1 * (1 + seed) * p.pow(2).mean().sqrt() + 0.02))
         return model
+
+    def cast(self, model: nn.Module) -> nn.Module:
+        return model.double() if self.precision == torch.float64 else model  # .to would cut complex buffers in half
 
     @cached_property
     def precision(self) -> torch.dtype:
@@ -101,12 +87,18 @@ class Subject:
         for name, p in model.named_parameters():
             if not torch.isfinite(p).all():
                 raise InputError(f"{self.name}: the weight {name} holds NaN or infinity: nothing can be compared")
+        ids = self.text(3)
+        if self.pads:
+            ids[1, self.length // 2 :] = self.pad
+            ids[2] = self.pad
         try:
-            with torch.no_grad():
-                out = self.call(model.double().eval(), self.text(1))
-            return torch.float64 if out.dtype == torch.float64 else torch.float32
-        except (RuntimeError, TypeError, ValueError):  # float32 written into the module somewhere
+            single = self.outputs(model.eval(), ids, ids != self.pad)
+            double = self.outputs(model.double(), ids, ids != self.pad)
+        except Exception:  # float32 written into the module somewhere, or padding refused: the checks will say so
             return torch.float32
+        # Some modules make infinities of their masks in double precision only: that is no fault of theirs.
+        worse = bool((single.isfinite() & ~double.isfinite()).any())
+        return torch.float32 if worse or double.dtype != torch.float64 else torch.float64
 
     @cached_property
     def tolerance(self) -> float:
@@ -117,6 +109,18 @@ class Subject:
         with torch.no_grad(), casts:
             self.call(model, self.text(1))
         return 3e-5 if casts.seen else 1e-9
+
+    @cached_property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes in which passes over different batches can be compared: not training, if the module draws random
+        numbers there other than dropout."""
+        if self.spec is not None:
+            return ("evaluation", "training")
+        with self.mode("training") as model, torch.no_grad():
+            noisy = (
+                self.apart(self.call(model, self.text(2), seed=1), self.call(model, self.text(2), seed=2)) > 1
+            ).any()
+        return ("evaluation",) if noisy else ("evaluation", "training")
 
     @cached_property
     def still(self) -> nn.Module:
@@ -248,185 +252,3 @@ def from_spec(spec: ModelSpec, name: str, *, causal: bool, vocab: int = 19, leng
         mask="keep",
         cache="cache" if causal else None,
     )
-
-
-# -- subjects from the user's own modules ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Claims:
-    """What the user says of a module."""
-
-    causal: bool = False
-    relative: bool = False
-    window: int | None = None
-    vocab: int | None = None
-    block: int | None = None
-    pad: int = 0
-
-
-def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Subject:
-    """Find out how a module of the user's is built and called."""
-    given = _constructor_arguments(cls, name, claims)
-
-    def build(**changed: Any) -> nn.Module:
-        return cls(**{**given, **changed})
-
-    try:
-        torch.manual_seed(0)
-        model = build()
-    except Exception as error:  # the user's constructor may raise anything
-        raise InputError(f"{name} cannot be built: {describe(error)}") from None
-    if not isinstance(model, nn.Module):
-        raise InputError(f"{name} builds a {type(model).__name__}, not a torch module")
-    model.eval()
-    for weight, p in model.named_parameters():
-        if not torch.isfinite(p).all():
-            raise InputError(f"{name}: the weight {weight} holds NaN or infinity: nothing can be compared")
-    mask, cache = _forward_arguments(model, name)
-    length, any_length, out = _try_lengths(model, name, claims)
-    if out.ndim not in (2, 3) or out.shape[0] != 2 or (out.ndim == 3 and out.shape[1] != length):
-        raise InputError(
-            f"{name} turns ids of shape (2, {length}) into {tuple(out.shape)}: it must give (B, T, V) or (B, classes)"
-        )
-    if claims.causal and out.ndim == 2:
-        raise InputError(f"{name} gives one row of logits a text: --causal is for modules with logits at every token")
-    subject = Subject(
-        name=name,
-        build=build,
-        vocab=claims.vocab or _vocabulary(model, name, out, length),
-        length=length,
-        gives="tokens" if out.ndim == 3 else "classes",
-        pad=claims.pad,
-        causal=claims.causal,
-        relative=claims.relative,
-        window=claims.window,
-        any_length=any_length,
-        cache=cache,
-        options=_options(cls, given),
-        rebuild=build,
-    )
-    if subject.vocab < 3:
-        raise InputError(f"a vocabulary of {subject.vocab} leaves nothing to change: give --vocab 3 or more")
-    if not 0 <= claims.pad < subject.vocab:
-        raise InputError(f"--pad {claims.pad} is outside the vocabulary of {subject.vocab}")
-    _find_mask(subject, model, mask)
-    try:
-        subject.outputs(model, subject.text(2))
-    except Exception as error:  # as above: the user's code
-        problem = f"{name} does not take ids up to {subject.vocab - 1}: {describe(error)}"
-        raise InputError(f"{problem}; say --vocab N") from None
-    return subject
-
-
-def _constructor_arguments(cls: Callable[..., nn.Module], name: str, claims: Claims) -> dict[str, Any]:
-    given = {}
-    for p in _parameters(cls):
-        wanted = claims.vocab if p.name in VOCAB_NAMES else claims.block if p.name in BLOCK_NAMES else None
-        required = p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-        if wanted is not None:
-            given[p.name] = wanted
-        elif required and p.name in VOCAB_NAMES:
-            given[p.name] = 23
-        elif required and p.name in BLOCK_NAMES:
-            given[p.name] = 16
-        elif required:
-            raise InputError(
-                f"{name} cannot be built without '{p.name}': give it a default, or audit a small subclass that sets it"
-            )
-    return given
-
-
-def _forward_arguments(model: nn.Module, name: str) -> tuple[str | None, str | None]:
-    parameters = list(inspect.signature(model.forward).parameters.values())
-    for p in parameters[1:]:
-        if (
-            p.default is p.empty
-            and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-            and p.name not in KEEP_NAMES + DROP_NAMES
-        ):
-            raise InputError(
-                f"{name}.forward needs '{p.name}' besides the ids: give it a default, or audit a small wrapper"
-            )
-    names = [p.name for p in parameters]
-    mask = next((n for n in names if n in KEEP_NAMES + DROP_NAMES), None)
-    return mask, next((n for n in names if n in CACHE_NAMES), None)
-
-
-def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool, Tensor]:
-    """A length that works, whether others do, and what came out."""
-    limit = claims.block
-    if limit is not None:
-        try:
-            _probe(model, limit)
-        except Exception as error:  # the user's code
-            raise InputError(f"{name} does not take {limit} tokens: {describe(error)}; say --block T") from None
-    lengths = [n for n in LENGTHS if limit is None or n <= limit] + ([limit] if limit else [])
-    problem: Exception = ValueError("no length was tried")
-    for length in lengths:
-        try:
-            out = _probe(model, length)
-        except InputError:
-            raise
-        except Exception as error:  # a module may refuse a length in any way it likes
-            problem = error if isinstance(problem, ValueError) else problem
-            continue
-        try:
-            _probe(model, length - 1)
-            return length, True, out
-        except Exception:  # as above: this module takes one length only
-            return length, length == 1, out
-    raise InputError(f"{name} cannot be called on ids of any length tried: {describe(problem)}")
-
-
-def _probe(model: nn.Module, length: int) -> Tensor:
-    ids = torch.ones(2, length, dtype=torch.long)
-    needed = {
-        p.name: torch.full((2, length), p.name in KEEP_NAMES)
-        for p in list(inspect.signature(model.forward).parameters.values())[1:]
-        if p.default is p.empty and p.name in KEEP_NAMES + DROP_NAMES
-    }
-    with torch.no_grad():
-        return unwrap(model(ids, **needed))
-
-
-def _vocabulary(model: nn.Module, name: str, out: Tensor, length: int) -> int:
-    ids = torch.ones(2, length, dtype=torch.long)
-    found = token_embeddings(model, lambda: _probe(model, length), ids, (nn.Embedding, nn.EmbeddingBag))
-    if found:
-        return min(e.num_embeddings for e in found)
-    if out.ndim == 3:
-        return out.shape[-1]
-    raise InputError(f"the vocabulary of {name} cannot be seen from outside: say --vocab N")
-
-
-def _find_mask(subject: Subject, model: nn.Module, mask: str | None) -> None:
-    """Use the mask in the first type the module takes; a module that takes none in the shape (B, T) has no mask."""
-    if mask is None:
-        return
-    subject.mask_required = inspect.signature(model.forward).parameters[mask].default is inspect.Parameter.empty
-    ids = subject.text(2)
-    keep = torch.ones_like(ids, dtype=torch.bool)
-    keep[:, -1:] = ids.shape[1] == 1
-    for mask_type in (torch.bool, torch.long, torch.float32):
-        subject.mask, subject.mask_type = mask, mask_type
-        try:
-            subject.outputs(model, ids, keep)
-            return
-        except Exception:  # the user's code refuses this type
-            subject.mask = None
-
-
-def _options(cls: Callable[..., nn.Module], given: dict[str, Any]) -> dict[str, Any]:
-    simple = (bool, int, float)
-    return {p.name: p.default for p in _parameters(cls) if isinstance(p.default, simple) and p.name not in given}
-
-
-def _parameters(cls: Callable[..., Any]) -> list[inspect.Parameter]:
-    if isinstance(cls, type) and cls.__init__ is nn.Module.__init__:  # type: ignore[misc]
-        return []
-    try:
-        found = list(inspect.signature(cls).parameters.values())
-    except (TypeError, ValueError):
-        return []
-    return [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]

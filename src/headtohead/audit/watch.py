@@ -94,6 +94,8 @@ def _fused_weights(func: Any, args: Any, kwargs: Any) -> Tensor:
     names = [a.name for a in func._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     q, k = given["query"], given["key"]
+    if k.shape[1] != q.shape[1]:  # grouped queries
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     scale = given.get("scale") or 1 / math.sqrt(q.shape[-1])
     scores = scale * (q @ k.transpose(-1, -2))
     if given.get("is_causal"):

@@ -1,104 +1,18 @@
-"""What becomes of the weights: gradients, registration, updates, ties, seeds, saving."""
+"""Where it starts and what is kept: ties, seeds, randomness, the first loss, saving."""
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headtohead.audit.check import check
+from headtohead.audit.learning import objective
 from headtohead.audit.report import Outcome, broken, does_not_apply, proved
 from headtohead.audit.subject import Subject
-from headtohead.audit.watch import hidden_weights
-
-
-def _objective(s: Subject, model: nn.Module, seed: int = 0) -> Tensor:
-    """A number that depends on every output, for gradients."""
-    out = s.call(model, s.text(4, seed=10 + seed))
-    direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(11 + seed))
-    return (out * direction.to(out.dtype)).sum()
-
-
-def _named(names: list[str], what: str) -> str:
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more}: {what}"
-
-
-@dataclass
-class Training:
-    """What one step of training did, over several differently stirred modules: a part that one of them does not use,
-    such as an expert that no token chose, is not dead for that."""
-
-    names: list[str]
-    frozen: int
-    with_gradient: set[str]
-    moved: set[str]
-
-
-def train_once(s: Subject, tries: int = 8) -> Training:
-    seen = Training([], 0, set(), set())
-    for seed in range(tries):
-        model = s.stirred(seed=seed).train()
-        # Made before the first forward pass, as training does. Adam moves a weight by lr however small its gradient; a
-        # key bias has one of rounding only, because softmax cancels it.
-        steps = torch.optim.Adam([{"params": list(model.parameters())}], lr=0.01, eps=1e-30)
-        with s.dropout_off(model):
-            loss = _objective(s, model, seed)
-        weights = {n: p for n, p in model.named_parameters() if p.requires_grad} | hidden_weights(model, loss)
-        before = {n: p.detach().clone() for n, p in weights.items()}
-        loss.backward()
-        steps.step()
-        seen.names = list(weights)
-        seen.frozen = sum(1 for p in model.parameters() if not p.requires_grad)
-        seen.with_gradient |= {n for n, p in weights.items() if p.grad is not None and bool(p.grad.any())}
-        seen.moved |= {n for n, p in weights.items() if not torch.equal(p, before[n])}
-        if len(seen.moved) == len(seen.with_gradient) == len(weights):
-            break
-    return seen
-
-
-@check(
-    "gradients",
-    "every parameter receives a gradient",
-    "part of the model never learns; its parameters are counted for nothing",
-)
-def gradients(s: Subject) -> Outcome:
-    seen = s.once(train_once)
-    if not seen.names:
-        return does_not_apply("it has no trainable parameter")
-    idle = [n for n in seen.names if n not in seen.with_gradient]
-    if idle:
-        return broken(_named(idle, "never received a gradient"))
-    return proved(f"{len(seen.names)} tensors" + (f", {seen.frozen} more frozen on purpose" if seen.frozen else ""))
-
-
-@check(
-    "registered",
-    "every weight is registered",
-    "weights outside parameters() are neither trained, nor saved, nor moved, nor counted",
-)
-def registered(s: Subject) -> Outcome:
-    with s.mode("training", fresh=True) as model:
-        hidden = hidden_weights(model, _objective(s, model))
-    if hidden:
-        return broken(
-            _named(list(hidden), "not among the model's parameters; use nn.ModuleList, nn.ModuleDict or nn.Parameter")
-        )
-    return proved("attributes, lists and dicts searched, and the graph of the loss walked")
-
-
-@check(
-    "optimizer", "an optimizer over parameters() moves every weight", "the weights left behind stay as they were drawn"
-)
-def optimizer(s: Subject) -> Outcome:
-    seen = s.once(train_once)
-    if not seen.names:
-        return does_not_apply("it has no trainable parameter")
-    stuck = [n for n in seen.names if n not in seen.moved]
-    return broken(_named(stuck, "stayed as it was after a step")) if stuck else proved(f"{len(seen.names)} tensors")
 
 
 @check(
@@ -133,10 +47,16 @@ def seed(s: Subject) -> Outcome:
     for name, value in a.state_dict().items():
         if not torch.equal(value, weights[name]):
             return broken(f"{name} differs between two modules built with one seed")
+    other = s.fresh(seed=4).state_dict()
+    drawn = [n for n, p in a.named_parameters() if p.requires_grad and p.numel() > 1 and p.float().std() > 0]
+    if drawn and all(torch.equal(a.state_dict()[n], other[n]) for n in drawn):
+        return broken("two seeds give the same weights: it seeds itself, so several runs are one run")
+    if _reseeds(s, a):
+        return broken("its forward pass seeds torch's generator: dropout and data order repeat at every step")
     results = []
     for model in (a, b):
         model.train()
-        loss = _objective(s, model)
+        loss = objective(s, model)
         loss.backward()
         results.append([loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)])
     if not all(torch.equal(x, y) for x, y in zip(*results, strict=True)):
@@ -144,9 +64,18 @@ def seed(s: Subject) -> Outcome:
     return proved("weights, a loss and its gradients")
 
 
+def _reseeds(s: Subject, model: nn.Module) -> bool:
+    drawn = []
+    for seed in (1, 2):
+        with torch.no_grad():
+            s.call(model.train(), s.text(2), seed=seed)
+        drawn.append(torch.rand(4))
+    return torch.equal(*drawn)
+
+
 @check("state-dict", "a state dict restores the model", "a saved model is not the model that was measured")
 def state_dict(s: Subject) -> Outcome:
-    a, b = s.stirred().eval(), s.fresh(seed=4).to(s.precision).eval()
+    a, b = s.stirred().eval(), s.cast(s.fresh(seed=4)).eval()
     with s.mode("training") as trained:  # running statistics are part of the state
         s.outputs(trained, s.text(4))
         buffers = dict(trained.named_buffers())
@@ -165,11 +94,19 @@ def state_dict(s: Subject) -> Outcome:
 @check("dropout", "evaluation draws nothing at random", "the same text gets another answer each time")
 def dropout(s: Subject) -> Outcome:
     model, ids = s.still, s.text(3)
+    seeds = range(1, 9)
     with torch.no_grad():
-        first, second = s.call(model, ids, seed=1), s.call(model, ids, seed=2)
-    if not torch.equal(first, second):
+        first, *others = (s.call(model, ids, seed=seed) for seed in seeds)
+    if not all(torch.equal(first, other) for other in others):
         return broken("two evaluations of one text differ")
-    return proved("bit for bit under two seeds")
+    free = {name: 0.0 for name, value in s.options.items() if "drop" in name and isinstance(value, float)}
+    if free and s.rebuild is not None:
+        model = s.fresh(build=partial(s.rebuild, **free)).train()
+        with torch.no_grad():
+            first, *others = (s.call(model, ids, seed=seed) for seed in seeds)
+        if not all(torch.equal(first, other) for other in others):
+            return broken(f"with {' and '.join(free)} zero, training still draws at random")
+    return proved(f"bit for bit under {len(seeds)} seeds")
 
 
 @check(
@@ -184,7 +121,12 @@ def initial_loss(s: Subject) -> Outcome:
         out = s.outputs(model, s.text(8, seed=20 + seed)).float()
         if out.shape[-1] < 2:
             return does_not_apply("it gives one number, not logits of classes")
-        labels = torch.randint(0, out.shape[-1], out.shape[:-1], generator=torch.Generator().manual_seed(30 + seed))
+        if (out >= 0).all() and torch.allclose(out.sum(dim=-1), torch.ones(()), atol=1e-4):
+            return broken("it gives probabilities, not logits: a loss that expects logits takes their softmax again")
+        draw = torch.Generator().manual_seed(30 + seed)
+        labels = torch.randint(0, out.shape[-1], out.shape[:-1], generator=draw)
+        if s.gives == "tokens" and out.shape[-1] == s.vocab:
+            labels = s.text(8, seed=30 + seed)  # padding is no label
         losses.append(nn.functional.cross_entropy(out.flatten(0, -2), labels.flatten()))
     loss, guess = float(torch.stack(losses).mean()), math.log(out.shape[-1])
     evidence = f"{loss:.2f}, and ln {out.shape[-1]} = {guess:.2f}"

@@ -1,0 +1,197 @@
+"""Can it learn: gradients that are there and are right, weights that are registered and move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from headtohead.audit.check import check
+from headtohead.audit.report import Outcome, broken, does_not_apply, proved
+from headtohead.audit.subject import Subject
+from headtohead.audit.watch import hidden_weights
+
+SEEDS, STEPS = 8, 4
+
+
+def objective(s: Subject, model: nn.Module, seed: int = 0) -> Tensor:
+    """A number that depends on every output, for gradients."""
+    out = s.call(model, s.text(4, seed=10 + seed))
+    direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(11 + seed))
+    return (out * direction.to(out.dtype)).sum()
+
+
+def _named(names: list[str], what: str) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}: {what}"
+
+
+@dataclass
+class Training:
+    """What the first steps of training do, from as many seeds as it takes: an expert that no token chose, or what is
+    behind a gate that starts at zero, is not dead for that."""
+
+    names: list[str] = field(default_factory=list)
+    frozen: int = 0
+    with_gradient: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
+    alike: list[str] = field(default_factory=list)  # matrices whose rows are equal and stay so
+
+    @property
+    def complete(self) -> bool:
+        return len(self.with_gradient) == len(self.moved) == len(self.names)
+
+
+def train_briefly(s: Subject) -> Training:
+    seen = Training()
+    for seed in range(SEEDS):
+        model = s.cast(s.fresh(seed=seed)).train()
+        # Made before the first forward pass, as training does. Adam moves a weight by lr however small its gradient; a
+        # key bias has one of rounding only, because softmax cancels it.
+        optimizer = torch.optim.Adam([{"params": list(model.parameters())}], lr=0.01, eps=1e-30)
+        before: dict[str, Tensor] = {}
+        for step in range(STEPS):
+            with s.dropout_off(model):
+                loss = objective(s, model, seed * STEPS + step)
+            weights = {n: p for n, p in model.named_parameters() if p.requires_grad} | hidden_weights(model, loss)
+            before = before or {n: p.detach().clone() for n, p in weights.items()}
+            for p in weights.values():
+                p.grad = None  # also of those that the optimizer does not know
+            loss.backward()
+            seen.with_gradient |= _with_gradient(weights, s.precision)
+            optimizer.step()
+            if step == 0 and seen.with_gradient == weights.keys():
+                break
+        seen.names = list(weights)
+        seen.frozen = sum(1 for p in model.parameters() if not p.requires_grad)
+        seen.moved |= {n for n, p in weights.items() if n not in before or not torch.equal(p, before[n])}
+        seen.alike = [n for n, p in weights.items() if p.ndim == 2 and min(p.shape) > 1 and (p == p[:1]).all()]
+        if seen.complete:
+            break
+    return seen
+
+
+def _with_gradient(weights: dict[str, Tensor], precision: torch.dtype) -> set[str]:
+    """Names of the weights that the loss depends on. A matrix needs more than rounding; a bias may be cancelled."""
+    sizes = {n: float(p.grad.abs().max()) for n, p in weights.items() if p.grad is not None}
+    rounding = 1e-13 * max(sizes.values(), default=0.0) if precision == torch.float64 else 0.0
+    return {n for n, size in sizes.items() if size > (rounding if weights[n].ndim > 1 else 0.0)}
+
+
+@check(
+    "gradients",
+    "every parameter receives a gradient",
+    "part of the model never learns; its parameters are counted for nothing",
+)
+def gradients(s: Subject) -> Outcome:
+    seen = s.once(train_briefly)
+    if not seen.names:
+        return does_not_apply("it has no trainable parameter")
+    idle = [n for n in seen.names if n not in seen.with_gradient]
+    if idle:
+        return broken(_named(idle, "never received a gradient"))
+    if seen.alike:
+        return broken(_named(seen.alike, "all rows start equal, receive equal gradients and stay equal"))
+    return proved(f"{len(seen.names)} tensors" + (f", {seen.frozen} more frozen on purpose" if seen.frozen else ""))
+
+
+@check(
+    "derivative",
+    "the gradient is the derivative of the output",
+    "a branch is detached or its backward is wrong: training follows another function than the one measured",
+)
+def derivative(s: Subject) -> Outcome:
+    if s.precision != torch.float64 or s.tolerance > 1e-6:
+        return does_not_apply("finite differences need double precision, which this module does not keep")
+    with s.mode("training", fresh=True) as model:
+        steps = _Steps()
+        with steps:
+            loss = objective(s, model)
+        if steps.seen:
+            return does_not_apply(f"it has a step without a derivative ({steps.seen})")
+        loss.backward()
+        if any(p._backward_hooks for p in model.parameters()):
+            return does_not_apply("its gradients are changed on purpose, by hooks")
+        draw = torch.Generator().manual_seed(40)
+        most = 60 if sum(p.numel() for p in model.parameters()) < 1e6 else 8
+        found: list[tuple[str, float, float]] = []
+        for name, p in model.named_parameters():
+            if p.grad is not None and len(found) < most:
+                direction = torch.randn(p.shape, generator=draw, dtype=torch.float64) * _trained(model, p)
+                direction /= direction.norm()
+                found.append((name, float((p.grad * direction).sum()), _difference(s, model, p, direction)))
+    scale = max((abs(moves) for _name, _says, moves in found), default=0.0)
+    wrong = [f for f in found if abs(f[1] - f[2]) > 1e-3 * (abs(f[1]) + abs(f[2])) + 1e-6 * scale]
+    if wrong:
+        name, says, moves = wrong[0]
+        more = f" ({len(wrong) - 1} more such weights)" if len(wrong) > 1 else ""
+        return broken(f"in a direction of {name} the gradient is {says:.4g} and the derivative {moves:.4g}{more}")
+    return proved(f"{len(found)} tensors against central differences")
+
+
+def _trained(model: nn.Module, p: Tensor) -> Tensor:
+    """One, and zero at the row of an embedding that is left out of training on purpose."""
+    mask = torch.ones_like(p)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.weight is p and module.padding_idx is not None:
+            mask[module.padding_idx] = 0
+    return mask
+
+
+def _difference(s: Subject, model: nn.Module, p: nn.Parameter, direction: Tensor) -> float:
+    """Derivative of the objective along a direction of one weight, by central differences."""
+    size, start, values = 1e-5, p.detach().clone(), []
+    with torch.no_grad():
+        for sign in (1, -1):
+            p.copy_(start + sign * size * direction)
+            values.append(float(objective(s, model)))
+        p.copy_(start)
+    return (values[0] - values[1]) / (2 * size)
+
+
+class _Steps(TorchDispatchMode):
+    """Notices operations that jump, where a gradient is a choice rather than a derivative."""
+
+    NAMES = (
+        *("round", "floor", "ceil", "sign", "argmax", "argmin", "topk", "sort"),
+        *("bernoulli", "multinomial", "heaviside"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in self.NAMES and isinstance(args[0], Tensor) and args[0].is_floating_point():
+            self.seen = self.seen or name
+        return func(*args, **(kwargs or {}))
+
+
+@check(
+    "registered",
+    "every weight is registered",
+    "weights outside parameters() are neither trained, nor saved, nor moved, nor counted",
+)
+def registered(s: Subject) -> Outcome:
+    with s.mode("training", fresh=True) as model:
+        hidden = hidden_weights(model, objective(s, model))
+    if hidden:
+        return broken(
+            _named(list(hidden), "not among the model's parameters; use nn.ModuleList, nn.ModuleDict or nn.Parameter")
+        )
+    return proved("attributes, lists and dicts searched, and the graph of the loss walked")
+
+
+@check(
+    "optimizer", "an optimizer over parameters() moves every weight", "the weights left behind stay as they were drawn"
+)
+def optimizer(s: Subject) -> Outcome:
+    seen = s.once(train_briefly)
+    if not seen.names:
+        return does_not_apply("it has no trainable parameter")
+    stuck = [n for n in seen.names if n not in seen.moved]
+    return broken(_named(stuck, "stayed as it was after some steps")) if stuck else proved(f"{len(seen.names)} tensors")
