@@ -73,7 +73,7 @@ def audit(
     vocab: Annotated[int | None, typer.Option(min=3, help="Vocabulary of the module; seen from it by default.")] = None,
     block: Annotated[int | None, typer.Option(min=1, help="Longest text the module takes.")] = None,
     pad: Annotated[int, typer.Option(help="The id of padding.")] = 0,
-    models: Annotated[int, typer.Option(min=1, help="With --all: how many models to draw.")] = 240,
+    models: Annotated[int, typer.Option(min=1, help="With --all: how many models to draw.")] = 200,
     seed: Annotated[int, typer.Option(help="With --all: which models.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")] = None,
     as_json: AsJson = False,
