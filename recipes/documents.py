@@ -9,19 +9,32 @@ Parameters, equal to the reports' to the unit: classifier 576,467 (vocabulary 5,
 """
 
 from headtohead import (
+    Adam,
+    AdamW,
+    Arm,
     Biases,
+    Bpe,
     Causal,
+    DataSpec,
     Disentangled,
+    EvalSpec,
     Full,
     HeadSpec,
     InitSpec,
     Local,
     Mlp,
     ModelSpec,
+    OneCycle,
+    Plays,
     Reweight,
     RMSNorm,
     Rope,
+    Shakespeare,
+    ShuffledWindows,
     Sinusoidal,
+    Speeches,
+    TrainSpec,
+    Word,
 )
 
 # 000, 001 and 004: an encoder with a two-layer classifier, and a decoder, both as plain torch modules start
@@ -56,3 +69,41 @@ nano = ModelSpec(
     feedforward=Mlp(activation="gelu_tanh"),
 )
 reweighted = nano.set("fusion", Reweight(over="sequence"))
+
+# The runs of 000: h2h train --arm recipes/documents.py:decoder_run
+# Perplexity as the reports take it: the first 1,600 windows at stride 1, on the test texts along the way.
+decoder_run = Arm(
+    task="lm",
+    data=DataSpec(corpus=Speeches(), validation=0),
+    tokenizer=Word(),
+    model=decoder,
+    train=TrainSpec(steps=500, batch=16, optimizer=Adam(lr=1e-3), sampling=ShuffledWindows(stride=1)),
+    evaluate=EvalSpec(every=100, train=1600, stride=1, windows=1600, watch_test=True),
+)
+classifier_run = Arm(
+    task="classifier",
+    data=DataSpec(corpus=Speeches(), validation=0),
+    tokenizer=Word(),
+    model=classifier,
+    train=TrainSpec(steps=None, epochs=15, batch=16, optimizer=Adam(lr=1e-3)),
+    evaluate=EvalSpec(train=3000, watch_test=True),
+)
+
+# 002 on a fiftieth of its training tokens: h2h train --arm recipes/documents.py:shakespeare_run --threads 2
+# Text and vocabulary as published: speech alone, line ends are no tokens, the longest piece that fits; the first 80 %
+# for training. Validation windows at stride 1, as published.
+shakespeare_run = Arm(
+    task="lm",
+    data=DataSpec(corpus=Shakespeare(), prepare=Plays(), validation=0.2, test=0),
+    tokenizer=Bpe(vocab=500, alphabet="seen", match="longest", newlines=False),
+    model=shakespeare.set("init", InitSpec()),
+    train=TrainSpec(
+        steps=2120,
+        batch=64,
+        optimizer=AdamW(lr=3e-3, betas=(0.9, 0.98), weight_decay=0.05),
+        schedule=OneCycle(),
+        clip=1.0,
+        sampling=ShuffledWindows(stride=1),
+    ),
+    evaluate=EvalSpec(train=1000),
+)

@@ -43,7 +43,7 @@ from headtohead import (
     breakdown,
     capture,
 )
-from headtohead.attention import Attention
+from headtohead.attention import Attention, Reach
 
 # -- texts and their places -------------------------------------------------------------------------------------------
 
@@ -257,11 +257,12 @@ def test_attention_weights_are_dropped_in_training_only(path):
     q = k = torch.zeros(1, 4, 40, 4, dtype=torch.float64)
     v = torch.ones(1, 4, 40, 4, dtype=torch.float64)
     attend = attention._explicit if path == "explicit" else attention._sdpa
-    allowed = torch.ones(1, 1, 40, 40, dtype=torch.bool)
-    close(attention.eval() and attend(q, k, v, None, allowed, 1.0), v)
+    i = torch.arange(40)[None]
+    reach = Reach.of(torch.ones(1, 1, 40, 40, dtype=torch.bool), i[:, None, :, None], i[:, None, None, :], None)
+    close(attention.eval() and attend(q, k, v, None, reach, 1.0), v)
     attention.train()
     torch.manual_seed(0)
-    kept = attend(q, k, v, None, allowed, 1.0)
+    kept = attend(q, k, v, None, reach, 1.0)
     assert kept.std() > 0.05
     assert abs(float(kept.mean()) - 1) < 0.1, "what is left is scaled up"
 

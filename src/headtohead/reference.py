@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from headtohead.model import ModelSpec
-from headtohead.spec import families, knobs
+from headtohead.spec import Part, families, knobs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,18 +39,20 @@ class Entry:
 def parts() -> list[Entry]:
     """Every part known now, families in the order of the model's settings."""
     order = {k.name: n for n, k in enumerate(knobs(ModelSpec))}
-    return [
-        Entry(
-            family,
-            name,
-            " ".join((cls.__doc__ or "").strip().partition("\n\n")[0].split()),
-            cls.equation,
-            cls.reference,
-            tuple(Setting(k.name, _type(k.type), str(k.default), k.help) for k in knobs(cls)),
-        )
-        for family, members in sorted(families().items(), key=lambda item: order.get(item[0], len(order)))
-        for name, cls in members.items()
-    ]
+    known = sorted(families().items(), key=lambda item: order.get(item[0], len(order)))
+    known += [item for place in ("train", "data") for item in families(place).items()]
+    return [entry(cls) for _family, members in known for cls in members.values()]
+
+
+def entry(cls: type[Part]) -> Entry:
+    return Entry(
+        cls.family,
+        cls.__name__,
+        " ".join((cls.__doc__ or "").strip().partition("\n\n")[0].split()),
+        cls.equation,
+        cls.reference,
+        tuple(Setting(k.name, _type(k.type), str(k.default), k.help) for k in knobs(cls)),
+    )
 
 
 def _type(kind: Any) -> str:

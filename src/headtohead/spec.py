@@ -45,9 +45,12 @@ def knob(
     gt: float | None = None,
     le: float | None = None,
     lt: float | None = None,
+    identity: bool = True,
 ) -> Any:
-    """One typed setting of a spec, with its default, its bounds and a line of help."""
-    return Field(default=default, description=help, ge=ge, gt=gt, le=le, lt=lt)
+    """One typed setting of a spec, with its default, its bounds and a line of help. Without `identity` it says where
+    something lies, not what it is, and is left out of the spec's id."""
+    place: Any = None if identity else {"identity": False}
+    return Field(default=default, description=help, ge=ge, gt=gt, le=le, lt=lt, json_schema_extra=place)
 
 
 S = TypeVar("S", bound="Spec")
@@ -71,6 +74,7 @@ class Difference(NamedTuple):
 # -- the registry: lists, serialises and parametrises tests; nothing needs it to build -------------------------------
 
 _FAMILIES: dict[str, dict[str, type[Part]]] = {}
+_PLACES: dict[str, str] = {}  # family → model, train or data
 _SPECS: dict[str, type[Spec]] = {}
 
 
@@ -107,6 +111,9 @@ class Spec(abc.ABC):
         validated(frozen=True, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False))(
             cls
         )
+        taken = {"kind", "file", "source"} & {f.name for f in dataclasses.fields(cls)}
+        if taken:
+            raise InputError(f"{cls.__name__} has a knob '{taken.pop()}', a name that JSON needs: name it otherwise")
         accept = cls.__init__
 
         @functools.wraps(accept)
@@ -147,8 +154,7 @@ class Spec(abc.ABC):
     def id(self) -> str:
         """Sixteen hex digits that name this value: equal specs, equal ids. Moving a user's file does not change it,
         changing the code of a user's class does."""
-        identity = _without(self.to_json(), "file")
-        canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        canonical = json.dumps(_identity(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     # -- paths: "position.theta" ---------------------------------------------------------------------------------------
@@ -195,18 +201,21 @@ class Spec(abc.ABC):
 
 
 class Part(Spec):
-    """A swappable piece of the model. A family is declared with `class Position(Part, family="position")`."""
+    """A swappable piece. A family is declared with `class Position(Part, family="position")`; it is a setting of the
+    model unless it says another place: `class Optimizer(Part, family="optimizer", of="train")`."""
 
     family: ClassVar[str] = ""
+    of: ClassVar[str] = "model"  # where its family is a setting: model, train or data
     equation: ClassVar[str] = ""
     reference: ClassVar[str] = ""
 
-    def __init_subclass__(cls, family: str | None = None, **options: Any) -> None:
+    def __init_subclass__(cls, family: str | None = None, of: str = "model", **options: Any) -> None:
         if family is not None:
             if family in _FAMILIES:
                 raise InputError(f"{family} is a family already: derive your part from it instead of naming it again")
-            cls.family = family
+            cls.family, cls.of = family, of
             _FAMILIES[family] = {}
+            _PLACES[family] = of
         super().__init_subclass__(**options)
 
 
@@ -221,10 +230,11 @@ class Dims:
     block: int  # the longest text, in tokens
 
 
-def families() -> dict[str, dict[str, type[Part]]]:
-    """Every part known now, by family: the built-in ones and those of the user files loaded so far."""
-    importlib.import_module("headtohead.model")  # brings the parts and the specs of a model
-    return {family: dict(members) for family, members in _FAMILIES.items()}
+def families(of: str | None = "model") -> dict[str, dict[str, type[Part]]]:
+    """Every part of the model (or of "train", "data"; None: of everything) known now, by family: the built-in ones and
+    those of the user files loaded so far."""
+    importlib.import_module("headtohead.arm")  # brings the parts and the specs of everything
+    return {family: dict(members) for family, members in _FAMILIES.items() if of in (None, _PLACES[family])}
 
 
 def knobs(cls: type[Spec]) -> list[Knob]:
@@ -322,7 +332,7 @@ def find(name: str) -> type[Spec]:
 
 
 def _unknown(name: str) -> str:
-    return f"no part is called '{name}': {nearest(name, (n for members in families().values() for n in members))}"
+    return f"no part is called '{name}': {nearest(name, (n for members in families(None).values() for n in members))}"
 
 
 def _read(text: str, kind: Any) -> Any:
@@ -330,9 +340,11 @@ def _read(text: str, kind: Any) -> Any:
     if kind is str or (get_origin(kind) is Literal and text in get_args(kind)):
         return text
     value = parse(text)
+    if get_origin(kind) is tuple and not isinstance(value, tuple):
+        value = (value,)
     wants_part = isinstance(kind, type) and issubclass(kind, Part)
     if wants_part and isinstance(value, str):
-        raise InputError(f"no {kind.family} is called '{value}': {nearest(value, families()[kind.family])}")
+        raise InputError(f"no {kind.family} is called '{value}': {nearest(value, families(None)[kind.family])}")
     return value
 
 
@@ -385,10 +397,22 @@ def _origin(cls: type[Spec]) -> dict[str, Any]:
     return {"kind": cls.__name__, "file": portable(file) if file else None, "source": source_digest(cls)}
 
 
-def _without(data: Any, key: str) -> Any:
-    if isinstance(data, dict):
-        return {k: _without(v, key) for k, v in data.items() if k != key}
-    return [_without(v, key) for v in data] if isinstance(data, list) else data
+def _identity(value: Any) -> Any:
+    """What `to_json` says, without what only says where something lies."""
+    if isinstance(value, Spec):
+        origin = {k: v for k, v in _origin(type(value)).items() if k != "file"}
+        named = (f.name for f in dataclasses.fields(value) if _is_identity(f))
+        return {**origin, **{name: _identity(getattr(value, name)) for name in named}}
+    if isinstance(value, tuple | list):
+        return [_identity(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _identity(v) for k, v in value.items()}
+    return _encode(value)
+
+
+def _is_identity(field: Any) -> bool:
+    extra = getattr(field.default, "json_schema_extra", None)
+    return not (isinstance(extra, dict) and extra.get("identity") is False)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------

@@ -20,34 +20,49 @@ ROOT = Path(__file__).parents[2]
 
 BESIDES_PARTS = {
     "__version__",
+    "Arm",
     "Biases",
     "Breakdown",
     "Cache",
     "Classifier",
+    "DataSpec",
     "Dims",
+    "EvalSpec",
     "FusionHooks",
     "HeadSpec",
+    "Held",
     "InitSpec",
     "InputError",
     "LanguageModel",
     "ModelSpec",
     "Part",
     "PositionHooks",
+    "Record",
+    "RunSpec",
     "Spec",
+    "Trained",
+    "TrainSpec",
+    "Trainer",
     "Trunk",
+    "Vocabulary",
     "breakdown",
     "capture",
+    "classify",
+    "execute",
     "explicit",
     "families",
+    "find_run",
     "knob",
     "load_file",
+    "load_trained",
     "parse",
+    "score",
 }
 
 
 def built_in() -> set[str]:
     """Parts, and the classes that their families are named by."""
-    parts = {cls for members in families().values() for cls in members.values() if is_builtin(cls)}
+    parts = {cls for members in families(None).values() for cls in members.values() if is_builtin(cls)}
     bases = {base for cls in parts for base in cls.__mro__ if issubclass(base, Part) and base is not Part}
     return {cls.__name__ for cls in bases}
 

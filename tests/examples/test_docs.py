@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md"]
+PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -20,6 +20,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment |= {"HEADTOHEAD_HOME": str(tmp_path / "h2h-results"), "HEADTOHEAD_CACHE": str(tmp_path / "cache")}
     found = blocks(ROOT / page)
     assert found
     for kind, text in found:

@@ -1,0 +1,152 @@
+"""What the commands do, without a terminal: arguments to specs, specs to runs, runs to rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from headtohead import store
+from headtohead.arm import Arm, RunSpec, read_run
+from headtohead.data.corpora import Corpus, Files, Held, corpus_named
+from headtohead.errors import InputError, nearest
+from headtohead.machine import choose_device
+from headtohead.runs import Event, Finished, Options, Stopped
+from headtohead.trained import Trained, load_trained
+from headtohead.userfiles import load_file
+from headtohead.workers import execute_many
+
+
+def arm_in(where: str, settings: list[str]) -> Arm:
+    """An arm of a Python file: recipes/documents.py:decoder_run."""
+    path, marker, name = where.partition(".py:")
+    if not marker:
+        raise InputError(f"--arm takes FILE.py:NAME, such as recipes/documents.py:decoder_run, not '{where}'")
+    module = load_file(path + ".py")
+    arms = {k: v for k, v in vars(module).items() if isinstance(v, Arm)}
+    if name not in arms:
+        raise InputError(f"{path}.py has no arm '{name}': {nearest(name, arms)}")
+    return arms[name].settings(settings)
+
+
+def arm_for(
+    task: Any,
+    data: str | None,
+    validation: str | None,
+    test: str | None,
+    text: str | None,
+    label: str | None,
+    settings: list[str],
+) -> Arm:
+    corpus = corpus_named(data) if data else None
+    own = {"validation": validation, "test": test, "text": text, "label": label}
+    given = {k: v for k, v in own.items() if v is not None}
+    if given:
+        corpus = _own(corpus, given)
+    arm = Arm.of(task, corpus)
+    return arm.settings(settings)
+
+
+def _own(corpus: Corpus | None, given: dict[str, str]) -> Corpus:
+    if not isinstance(corpus, Files):
+        raise InputError(f"--{next(iter(given))} goes with a file of yours: --data my.csv")
+    changed: Corpus = corpus
+    for name, value in given.items():
+        changed = changed.set(name, Held(path=value) if name in ("validation", "test") else value)
+    return changed
+
+
+def runs_of(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> list[RunSpec]:
+    chosen = choose_device(device)
+    first = RunSpec(arm=arm, device=chosen, threads=threads).resolved()
+    return [first.set("seed", seed) for seed in seeds]
+
+
+def resumed(name: str) -> RunSpec:
+    return read_run(store.find_run(name).spec)
+
+
+def execute_all(specs: list[RunSpec], jobs: int | None, save_every: float, log_to: str | None) -> Iterator[Event]:
+    track = None
+    if log_to is not None:
+        from headtohead.tracking import Track
+
+        track = Track(log_to)
+    options = Options(save_every=save_every, track=track)
+    yield from execute_many(specs, store.home(), jobs or os.cpu_count() or 1, options)
+
+
+def summary(event: Event) -> dict[str, Any]:
+    if isinstance(event, Finished):
+        record = event.record
+        assert record.result is not None
+        return {"run": event.id, "folder": event.folder, **record.result, "times": record.times}
+    assert isinstance(event, Stopped)
+    return {"run": event.id, "status": "stopped", "steps": event.done, "of": event.steps}
+
+
+def exit_code(ended: list[Event]) -> int:
+    if any(isinstance(event, Stopped) for event in ended):
+        return 130
+    finished = [event.record.result for event in ended if isinstance(event, Finished)]
+    return 1 if any(r and r["status"] == "diverged" for r in finished) else 0
+
+
+def trained(name: str, step: int | None) -> Trained:
+    import torch
+
+    torch.set_num_threads(1)
+    return load_trained(store.find_run(name), step)
+
+
+def given(text: str) -> str:
+    return sys.stdin.read() if text == "-" else text
+
+
+def run_rows() -> list[dict[str, Any]]:
+    rows = []
+    for record in store.runs():
+        try:
+            rows.append({"run": record.id, "state": record.state, **_row(record)})
+        except InputError as error:
+            rows.append({"run": record.id, "state": "unreadable", "what": str(error), "result": ""})
+    return rows
+
+
+def _row(record: store.Record) -> dict[str, Any]:
+    """What it is, as it differs from the task's usual arm, and the figure that matters."""
+    from headtohead.screen import figures
+
+    spec, result = read_run(record.spec), record.result
+    corpus = spec.arm.data.corpus
+    differs = {d.path: d.right for d in Arm.of(spec.arm.task, corpus).diff(spec.arm)}
+    values = result["values"] if result else {}
+    held = {k: v for k, v in values.items() if not k.startswith("train/")}
+    return {
+        "what": f"{spec.arm.task} on {corpus.path or corpus.name}, seed {spec.seed}"
+        + "".join(f", {path}={value}" for path, value in differs.items()),
+        "result": figures(held) if held else (result["ended"] if result else ""),
+        "task": spec.arm.task,
+        "corpus": corpus.name,
+        "seed": spec.seed,
+        "steps": result["steps"] if result else None,
+        "differs": {path: str(value) for path, value in differs.items()},
+        "values": values,
+    }
+
+
+def bench(task: str, folder: str, rounds: int, steps: int, only: list[str] | None, out: str | None) -> list[Any]:
+    from headtohead import bench
+
+    if not Path(folder).is_dir():
+        raise InputError(f"there is no folder {folder}: the contenders come with the repository; run this in its root")
+    if task not in (*bench.TASKS, "all"):
+        raise InputError(f"no task '{task}' to measure: {nearest(task, (*bench.TASKS, 'all'))}")
+    chosen = bench.TASKS if task == "all" else [task]
+    results = [bench.run(t, Path(folder), rounds, steps, only=only) for t in chosen]
+    if out is not None:
+        store.write_whole(Path(out), json.dumps([r.to_json() for r in results], indent=2) + "\n")
+    return results

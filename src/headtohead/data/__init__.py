@@ -1,0 +1,1 @@
+"""Text in, numbers out: corpora, preparations, tokenizers, batches. Knows no model."""

@@ -1,0 +1,593 @@
+"""Files of the user's own: running text in pieces, tables of texts and labels. Reads; never writes.
+
+Whatever is wrong with a file is one line that says where and what to do about it: people bring files of every kind.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import difflib
+import hashlib
+import itertools
+import json
+import os
+import shlex
+import stat
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headtohead.errors import InputError, Unavailable
+
+TEXTS = (".txt",)
+TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
+SUFFIXES = TEXTS + TABLES
+
+TEXT_NAMES = frozenset(
+    {"text", "texts", "sentence", "review", "content", "tweet", "document", "comment", "message", "body", "phrase"}
+    | {"utterance", "headline"}
+)
+LABEL_NAMES = frozenset(
+    {"label", "labels", "class", "category", "target", "sentiment", "polarity", "intent", "emotion", "topic", "rating"}
+    | {"stars", "gold"}
+)
+NAME_THEM = (
+    "say which with --set data.corpus.text=… and --set data.corpus.label=… (a column's name, or its number from 1)"
+)
+
+LONGEST_CELL = 2**31 - 1  # characters; the most that csv takes on every system
+HEAD = 8192  # bytes in which a binary file shows itself
+MAGIC = {
+    b"\x1f\x8b": "a gzip file",
+    b"PK\x03\x04": "a zip or Office file",
+    b"\xd0\xcf\x11\xe0": "an Office file",
+    b"%PDF-": "a PDF",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+}
+UNUSUAL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b"))  # control characters that text does without
+
+
+# -- running text ------------------------------------------------------------------------------------------------------
+
+
+def pieces(path: str | os.PathLike[str], size: int = 1 << 20) -> Iterator[str]:
+    """The text of a .txt file, about `size` characters at a time, cut at line ends. Joined, they are the file's text to
+    the byte, save a byte order mark. What can be seen at the start of the file goes wrong at once, the rest on the way.
+    """
+    if size < 1:
+        raise InputError(f"pieces of {size} characters: give at least 1")
+    file = check_readable(path, TEXTS)
+    _refuse_blank(file)
+    return _decoded(file, size)
+
+
+def _refuse_blank(file: Path) -> None:
+    with contextlib.closing(_decoded(file, 1 << 16)) as start:
+        if all(piece.isspace() for piece in start):
+            raise InputError(f"{_shown(file)} is empty: it holds no text, or nothing but white space")
+
+
+def _decoded(file: Path, size: int) -> Generator[str, None, None]:
+    with file.open("rb") as stream:
+        head = stream.read(HEAD)
+        _refuse_binary(head, file)
+        offset = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+        stream.seek(offset)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        line, held = 1, ""
+        while True:
+            chunk = stream.read(size)
+            if b"\0" in chunk:
+                at = chunk.index(b"\0")
+                raise _binary(file, f"a NUL byte in line {line + chunk[:at].count(10)}, byte offset {offset + at}")
+            start = offset - len(decoder.getstate()[0])  # the bytes of a character that the last chunk cut in two
+            try:
+                held += decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                line += error.object[: error.start].count(b"\n")
+                raise InputError(
+                    f"{_shown(file)} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}, "
+                    f"byte offset {start + error.start}; {_convert(file, 'latin1')}"
+                ) from None
+            offset += len(chunk)
+            line += chunk.count(b"\n")
+            while len(held) > size or (held and not chunk):
+                cut = _cut(held, size)
+                yield held[:cut]
+                held = held[cut:]
+            if not chunk:
+                return
+
+
+def _cut(text: str, size: int) -> int:
+    """Where to cut: after the last line end; in a long line before the last space, which byte-level tokenizers keep
+    with the word that follows; else anywhere but inside a CRLF."""
+    if len(text) <= size:
+        return len(text)
+    after_line = max(text.rfind("\n", 0, size), text.rfind("\r", 0, size)) + 1
+    cut = after_line or max(text.rfind(" ", 1, size), 0) or size
+    return cut + 1 if text[cut - 1 : cut + 1] == "\r\n" else cut
+
+
+def _refuse_binary(head: bytes, file: Path) -> None:
+    for mark, encoding in (
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if head.startswith(mark):
+            raise InputError(f"{_shown(file)} is not UTF-8 but {encoding.upper()}: {_convert(file, encoding)}")
+    for start, kind in MAGIC.items():
+        if head.startswith(start):
+            raise _binary(file, kind)
+    unusual = len(head) - len(head.translate(None, UNUSUAL))
+    if unusual > 0.3 * len(head):
+        raise _binary(file, f"{unusual} of its first {len(head)} bytes are control characters")
+
+
+def _binary(file: Path, sign: str) -> InputError:
+    return InputError(f"{_shown(file)} is binary ({sign}): give a file of plain UTF-8 text")
+
+
+def _convert(file: Path, encoding: str) -> str:
+    new = file.with_name(f"{file.stem}-utf8{file.suffix}")
+    return f"convert it, e.g. iconv -f {encoding} -t utf-8 {_quoted(file)} > {_quoted(new)}"
+
+
+# -- any file ----------------------------------------------------------------------------------------------------------
+
+
+def fingerprint(path: str | os.PathLike[str]) -> str:
+    """Sixteen hex digits that change when the file's bytes do."""
+    with check_readable(path, ()).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+
+
+def check_readable(path: str | os.PathLike[str], suffixes: Sequence[str] = SUFFIXES) -> Path:
+    """The file at a path, if it is one that can be read here; of any kind where no suffixes are given."""
+    file = Path(os.path.expanduser(path))
+    try:
+        mode = file.stat().st_mode
+        if stat.S_ISREG(mode):
+            file.open("rb").close()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"no file {_shown(file)}: {_nearby(file)}") from None
+    except PermissionError:
+        raise InputError(
+            f"no permission to read {_shown(file)}: its owner can give it, e.g. chmod a+r {_quoted(file)}"
+        ) from None
+    except (OSError, ValueError) as error:  # a name too long or with a NUL, a disk that fails
+        raise InputError(f"{_shown(file)} cannot be opened ({_one_line(error)}): check the path") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{_shown(file)} is a folder: give a file; {_holds(file)}")
+    if not stat.S_ISREG(mode):  # a pipe would be empty when it is read again
+        raise InputError(f"{_shown(file)} is no ordinary file: save its text to one")
+    if suffixes and file.suffix.lower() not in suffixes:
+        ending = f"ends in {_cell(file.suffix)}" if file.suffix else "has no ending"
+        raise InputError(
+            f"{_shown(file)} {ending}; wanted here: {', '.join(suffixes)} "
+            f"(known: {', '.join(TEXTS)} for running text; {', '.join(TABLES)} for tables)"
+        )
+    return file
+
+
+def _nearby(file: Path) -> str:
+    if not file.parent.is_dir():
+        return f"there is no folder {_shown(file.parent)}"
+    close = difflib.get_close_matches(file.name, _names_in(file.parent), n=1, cutoff=0.5)
+    return f"did you mean {_shown(file.with_name(close[0]))}?" if close else _holds(file.parent)
+
+
+def _holds(folder: Path) -> str:
+    names = _names_in(folder)
+    if not names:
+        return f"{_shown(folder)} holds none that ends in {', '.join(SUFFIXES)}"
+    return f"{_shown(folder)} holds {', '.join(map(_cell, names[:5]))}" + (" and more" if len(names) > 5 else "")
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        found = itertools.islice(folder.iterdir(), 10_000)
+        return sorted(f.name for f in found if f.suffix.lower() in SUFFIXES)
+    except OSError:
+        return []
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts, with their labels where these were asked for, in the file's order. A column without a name has its number
+    for one."""
+
+    texts: list[str]
+    labels: list[str] | None
+    text_column: str
+    label_column: str | None
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A table before anybody knows which column is which."""
+
+    file: Path
+    names: list[str] | None  # None: the first row is data
+    shown: list[str]  # for messages: the names, or the cells of the first row
+    places: Sequence[int]  # of each row, for messages
+    place: str  # line or row
+    column: Callable[[int], list[object]]
+
+    def name(self, i: int) -> str:
+        return str(i + 1) if self.names is None else self.names[i]
+
+    def shown_name(self, i: int) -> str:
+        return f"column {_cell(self.name(i))}"
+
+    def at(self, row: int) -> str:
+        return f"{_shown(self.file)}, {self.place} {self.places[row]}"
+
+    def wrong(self, message: str) -> InputError:
+        listed = ", ".join(self.shown[:8]) + (" …" if len(self.shown) > 8 else "")
+        there = f"no header; the first row is: {listed}" if self.names is None else f"columns: {listed or 'none'}"
+        return InputError(f"{_shown(self.file)} {message} ({there}): {NAME_THEM}")
+
+
+def read_table(
+    path: str | os.PathLike[str], text: str | None = None, label: str | None = None, labelled: bool = True
+) -> Table:
+    """Texts and labels out of a .tsv, .csv, .jsonl or .parquet. Columns that are not named are found by their names,
+    or, where there are two, by what is in them: labels repeat and are short."""
+    file = check_readable(path, TABLES)
+    kind = file.suffix.lower()
+    if kind == ".parquet":
+        grid = _parquet(file)
+    else:
+        _refuse_blank(file)
+        for _ in _decoded(file, 1 << 20):  # what is not text is found before anything is made of it
+            pass
+        grid = _jsonl(file) if kind == ".jsonl" else _delimited(file, kind, text, label)
+    if not grid.places:
+        raise InputError(f"{_shown(file)} is an empty table: it has columns ({', '.join(grid.shown[:8])}) and no rows")
+    text_at, label_at = _choose(grid, text, label, labelled)
+    if label_at is None:
+        return Table(_texts(grid, text_at), None, grid.name(text_at), None)
+    if grid.names is None and not (text and label):
+        _refuse_hidden_header(grid, text_at, label_at)
+    return Table(_texts(grid, text_at), _labels(grid, label_at), grid.name(text_at), grid.name(label_at))
+
+
+def as_label(value: object) -> str | None:
+    """A label as a string, the same whichever format it came in: 1 and 1.0 are "1", true is "true". None: no label."""
+    if value is None or value != value:  # NaN stands for missing
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return value.strip() or None
+    raise TypeError(f"{type(value).__name__} is not a label")
+
+
+def _texts(grid: _Grid, i: int) -> list[str]:
+    return [_text(value, grid, i, row) for row, value in enumerate(grid.column(i))]
+
+
+def _labels(grid: _Grid, i: int) -> list[str]:
+    return [_label(value, grid, i, row) for row, value in enumerate(grid.column(i))]
+
+
+def _text(value: object, grid: _Grid, i: int, row: int) -> str:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise InputError(f"{grid.at(row)}: the text ({grid.shown_name(i)}) is empty: fill it in or take the row out")
+    if not isinstance(value, str):
+        raise InputError(
+            f"{grid.at(row)}: the text ({grid.shown_name(i)}) is not a string but {_kind(value)}: {NAME_THEM}"
+        )
+    return _whole(value, grid, row)
+
+
+def _label(value: object, grid: _Grid, i: int, row: int) -> str:
+    try:
+        name = as_label(value)
+    except TypeError:
+        raise InputError(
+            f"{grid.at(row)}: the label ({grid.shown_name(i)}) is {_kind(value)}, "
+            f"neither a string nor a number: {NAME_THEM}"
+        ) from None
+    if name is None:
+        raise InputError(f"{grid.at(row)}: the label ({grid.shown_name(i)}) is missing: fill it in or take the row out")
+    return _whole(name, grid, row)
+
+
+def _whole(value: str, grid: _Grid, row: int) -> str:
+    """JSON can spell half a surrogate pair, which could never be written to a file again."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        half = ascii(value[error.start])[1:-1]
+        raise InputError(f"{grid.at(row)}: {half} is half a character: write the file as UTF-8, unescaped") from None
+    return value
+
+
+# -- which column is which ---------------------------------------------------------------------------------------------
+
+
+def _choose(grid: _Grid, text: str | None, label: str | None, labelled: bool) -> tuple[int, int | None]:
+    t = _named(grid, text) if text else None
+    y = _named(grid, label) if label else None
+    if t is not None and t == y:
+        raise grid.wrong(f"has one column {_cell(grid.name(t))} for the text and for the label")
+    if t is None:
+        t = _recognised(grid, TEXT_NAMES, "text", besides=y)
+    if y is None and (labelled or t is None):
+        y = _recognised(grid, LABEL_NAMES, "label", besides=t)
+    rest = [i for i in range(len(grid.shown)) if i not in (t, y)]
+    if t is None and y is None and len(rest) == 2:
+        y = rest.pop(_label_of_two(grid, rest))
+    if t is None and len(rest) == 1 and (y is not None or not labelled):
+        t = rest.pop()
+    if y is None and t is not None and labelled and len(rest) == 1 and _repeats(_as_strings(grid, rest[0])):
+        y = rest.pop()
+    if t is None or (labelled and y is None):
+        if len(grid.shown) == 1:
+            raise _one_column(grid)
+        lacking = ["the text"] * (t is None) + ["the label"] * (labelled and y is None)
+        raise grid.wrong(f"has no column that is known to be {' or '.join(lacking)}")
+    return t, y if labelled else None
+
+
+def _one_column(grid: _Grid) -> InputError:
+    other = next((mark for mark in (";", "\t", "|", ",") if mark in grid.shown[0]), None)
+    if other and grid.file.suffix.lower() in (".csv", ".tsv"):
+        ours = "commas" if grid.file.suffix.lower() == ".csv" else "tabs"
+        hint = f"its cells look separated by {other!r}, save it with {ours}"
+    else:
+        hint = "add a column of labels, or train a language model on it"
+    return InputError(f"{_shown(grid.file)} has one column ({grid.shown[0]}), not a text and a label: {hint}")
+
+
+def _named(grid: _Grid, wanted: str) -> int:
+    names = grid.names or []
+    found = [i for i, name in enumerate(names) if name == wanted] or [
+        i for i, name in enumerate(names) if _plain(name) == _plain(wanted)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        numbers = " and ".join(str(i + 1) for i in found)
+        raise grid.wrong(f"has {len(found)} columns called {_cell(wanted)}, numbers {numbers}")
+    number = _number(wanted)
+    if number and number <= len(grid.shown):
+        return number - 1
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    raise grid.wrong(f"has no column {_cell(wanted)}" + (f", did you mean {_cell(close[0])}?" if close else ""))
+
+
+def _recognised(grid: _Grid, known: frozenset[str], role: str, besides: int | None) -> int | None:
+    found = [i for i, name in enumerate(grid.names or []) if _plain(name) in known and i != besides]
+    if len(found) > 1:
+        which = " and ".join(_cell(grid.name(i)) for i in found)
+        raise grid.wrong(f"has more than one column that could be the {role}: {which}")
+    return found[0] if found else None
+
+
+def _label_of_two(grid: _Grid, pair: Sequence[int]) -> int:
+    """Which of two columns holds the labels: the one that is no text, or else has fewer and shorter values."""
+    columns = [_as_strings(grid, i) for i in pair]
+    strings = [all(value is None or isinstance(value, str) for value in grid.column(i)) for i in pair]
+    if strings[0] != strings[1] and _repeats(columns[strings.index(False)]):
+        return strings.index(False)
+    distinct = [len(set(column)) for column in columns]
+    length = [sum(map(len, column)) for column in columns]
+    few = min((0, 1), key=lambda i: (distinct[i], length[i]))
+    other = 1 - few
+    clear = (distinct[few], length[few]) != (distinct[other], length[other])
+    if length[few] > length[other]:  # fewer but longer, such as a text that comes twice beside a running number
+        clear = len(columns[few]) >= 8 and 4 * distinct[few] <= distinct[other]
+    if clear and _repeats(columns[few]):
+        return few
+    raise grid.wrong("does not make clear which of its columns is the text and which the label")
+
+
+def _repeats(values: Sequence[str]) -> bool:
+    """Labels come again; a running number does not. A few rows prove nothing."""
+    return len(values) < 8 or 2 * len(set(values)) <= len(values)
+
+
+def _as_strings(grid: _Grid, i: int) -> list[str]:
+    return [str(value) for value in grid.column(i)]
+
+
+def _has_header(rows: Sequence[Sequence[str]], text: str | None, label: str | None) -> bool:
+    first = [_plain(cell) for cell in rows[0]]
+    if any(name and _number(name) is None and _plain(name) in first for name in (text, label)):
+        return True
+    known = [i for i, cell in enumerate(first) if cell in TEXT_NAMES | LABEL_NAMES]
+    if len(known) == 1:  # a label may be such a word, but then it comes again
+        return all(_plain(row[known[0]]) != first[known[0]] for row in rows[1:])
+    return bool(known)
+
+
+def _refuse_hidden_header(grid: _Grid, t: int, y: int) -> None:
+    """A header in words nobody knows would pass for a row, and add a class that has one text."""
+    first, *others = _as_strings(grid, y)
+    counts = Counter(others)
+    if not others or first in counts:
+        return
+    words_over_numbers = not _is_number(first) and all(map(_is_number, counts))
+    if words_over_numbers or (len(others) >= 10 and min(counts.values()) > 1):
+        names = (shlex.quote(grid.shown[i].strip()) for i in (t, y))
+        raise InputError(
+            f"{_shown(grid.file)}: its first row ({', '.join(grid.shown)}) looks like a header: if it is one, "
+            "--set data.corpus.text={} --set data.corpus.label={}; ".format(*names)
+            + f"if it is data, give the columns' numbers, {t + 1} and {y + 1}"
+        )
+
+
+def _number(name: str) -> int | None:
+    return int(name) if name.isascii() and name.isdigit() and len(name) < 7 else None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+# -- the formats -------------------------------------------------------------------------------------------------------
+
+
+def _delimited(file: Path, kind: str, text: str | None, label: str | None) -> _Grid:
+    lines: list[int] = []
+    rows: list[list[str]] = []
+    for line, row in _csv_rows(file) if kind == ".csv" else _tsv_rows(file):
+        if rows and len(row) != len(rows[0]):
+            cause = "put a text with a comma in it in double quotes" if kind == ".csv" else "a text holds no tab"
+            raise InputError(
+                f"{_shown(file)}, line {line}: {len(row)} column{'s' * (len(row) != 1)} where line {lines[0]} "
+                f"has {len(rows[0])}: {cause}"
+            )
+        lines.append(line)
+        rows.append(row)
+    first = [_cell(cell) for cell in rows[0]]
+    names = None
+    if _has_header(rows, text, label):
+        names = [cell.strip() for cell in rows[0]]
+        del rows[0], lines[0]
+    return _Grid(file, names, first, lines, "line", lambda i: [row[i] for row in rows])
+
+
+def _tsv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """A quote is a character like any other. Blank lines are no rows."""
+    with file.open(encoding="utf-8-sig") as stream:
+        for line, row in enumerate(stream, 1):
+            if row != "\n":
+                yield line, row.removesuffix("\n").split("\t")
+
+
+def _csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(LONGEST_CELL)
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, strict=True)  # else a quote that is never closed takes the rest of the file
+        while True:
+            line = reader.line_num + 1
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise InputError(
+                    f"{_shown(file)}, the row at line {line}: wrong quotes ({error}): "
+                    'close each quoted cell, and write " inside it as ""'
+                ) from None
+            if row:
+                yield line, row
+
+
+def _jsonl(file: Path) -> _Grid:
+    lines: list[int] = []
+    rows: list[dict[str, object]] = []
+    wanted = 'each line is one object, e.g. {"text": "…", "label": "…"}'
+    with file.open(encoding="utf-8-sig", newline="\n") as stream:
+        for line, source in enumerate(stream, 1):
+            if source.isspace():
+                continue
+            try:
+                row = json.loads(source.rstrip())
+            except json.JSONDecodeError as error:
+                why = f"invalid JSON ({error.msg}, column {error.colno})"
+            except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
+                why = f"invalid JSON ({_one_line(error)})"
+            else:
+                why = "" if isinstance(row, dict) else f"{_kind(row)}, not an object"
+            if why:
+                raise InputError(f"{_shown(file)}, line {line}: {why}: {wanted}")
+            lines.append(line)
+            rows.append(row)
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    return _Grid(file, names, [_cell(n) for n in names], lines, "line", lambda i: [row.get(names[i]) for row in rows])
+
+
+def _parquet(file: Path) -> _Grid:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise Unavailable(f"reading {_shown(file)} needs pyarrow: pip install 'headtohead[parquet]'") from None
+    if not file.stat().st_size:
+        raise InputError(f"{_shown(file)} is empty: it holds no table")
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[parquet.ParquetFile]:
+        try:
+            with parquet.ParquetFile(file) as source:
+                yield source
+        except Exception as error:  # of a corrupt file pyarrow says anything, down to errors of the memory
+            why = _one_line(error)
+            raise InputError(f"{_shown(file)} is not a sound parquet file ({why}): write it again") from None
+
+    def column(i: int) -> list[object]:
+        with opened() as source:
+            table = source.read(columns=[names[i]], use_threads=False)
+            same = [c for name, c in zip(table.column_names, table.columns, strict=True) if name == names[i]]
+            found: list[object] = same[names[:i].count(names[i])].to_pylist()
+            if len(found) != rows:
+                raise ValueError(f"{len(found)} values in {rows} rows")
+            return found
+
+    with opened() as source:
+        every = source.schema_arrow.names
+        rows = source.metadata.num_rows
+    names = [name for name in every if not name.startswith("__index_level_")]  # pandas keeps its index there
+    return _Grid(file, names, [_cell(n) for n in names], range(1, rows + 1), "row", column)
+
+
+# -- in messages -------------------------------------------------------------------------------------------------------
+
+
+def _shown(path: Path) -> str:
+    return str(path) if str(path).isprintable() else repr(str(path))
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path)) if str(path).isprintable() else repr(str(path))
+
+
+def _cell(value: object) -> str:
+    """A cell of a table, however long and odd, as a few characters of one line."""
+    text = str(value)
+    text = text if len(text) <= 30 else text[:29] + "…"
+    return text if text.isprintable() and text.strip() else repr(text)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _kind(value: object) -> str:
+    names: tuple[tuple[type, str], ...] = (
+        (bool, "true or false"),
+        (int, "a number"),
+        (float, "a number"),
+        (str, "a string"),
+        (list, "a list"),
+        (dict, "an object"),
+        (bytes, "bytes"),
+        (type(None), "null"),
+    )
+    return next((name for kind, name in names if isinstance(value, kind)), f"a {type(value).__name__}")

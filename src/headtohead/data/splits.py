@@ -1,0 +1,158 @@
+"""Splits: what is trained on, what chooses, what is tested. In order for running text, by content for sentences; never
+by overlapping windows. Where a corpus brings no validation or test set, one is carved out of its training text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headtohead.data.corpora import Corpus, Items, Sentences, Sotu, Text, Texts
+from headtohead.data.preparations import AsIs, Preparation
+from headtohead.errors import InputError
+from headtohead.spec import Spec, knob
+
+
+class DataSpec(Spec):
+    """What a run reads."""
+
+    corpus: Corpus = knob(default=Sotu(), help="where text comes from")
+    prepare: Preparation = knob(default=AsIs(), help="what is done to it first")
+    validation: float = knob(default=0.1, ge=0, lt=1, help="share carved for validation where the corpus has none")
+    test: float = knob(default=0.1, ge=0, lt=1, help="share carved for testing where the corpus has none")
+
+    def check(self) -> None:
+        if self.validation + self.test >= 1:
+            raise InputError(f"validation {self.validation} and test {self.test} leave nothing to train on")
+
+    def texts(self) -> Texts:
+        """Prepared and split. The parts follow each other: train, validation, test."""
+        found = self.corpus.texts()
+        whole = self._prepared(found.train)
+        tests = {name: self._prepared(text) for name, text in found.tests.items()}
+        held = 0.0 if tests else self.test
+        carve = self.validation if found.validation is None else 0.0
+        train, validation, test = in_order(whole, carve, held) if carve or held else (whole, None, None)
+        if found.validation is not None:
+            validation = self._prepared(found.validation)
+        return Texts(train, validation, tests or ({"test": test} if test else {}))
+
+    def sentences(self) -> Sentences:
+        found = self.corpus.sentences()
+        found = replace(
+            found,
+            train=self._prepared_items(found.train),
+            validation=found.validation and self._prepared_items(found.validation),
+            test=found.test and self._prepared_items(found.test),
+        )
+        left = 1.0
+        if found.test is None and self.test:
+            train, test = by_content(found.train, self.test, "test")
+            found = replace(found, train=train, test=test)
+            left -= self.test
+        if found.validation is None and self.validation:
+            train, validation = by_content(found.train, self.validation / left, "validation")
+            found = replace(found, train=train, validation=validation)
+        return found
+
+    def _prepared(self, text: Text) -> Text:
+        return Text(lambda: self.prepare.prepare(text.pieces()))
+
+    def _prepared_items(self, items: Items) -> Items:
+        return Items(["".join(self.prepare.prepare([t])) for t in items.texts], items.labels)
+
+
+def in_order(text: Text, validation: float, test: float) -> tuple[Text, Text | None, Text | None]:
+    """The first part for training, the next for validation, the last for testing; cut after a line where there is
+    one near enough."""
+    lengths = [len(piece) for piece in text.pieces()]
+    total = sum(lengths)
+    first = _line_end(text, round(total * (1 - validation - test)))
+    second = _line_end(text, round(total * (1 - test))) if test else total
+    return (
+        _between(text, 0, first),
+        _between(text, first, second) if validation else None,
+        _between(text, second, total) if test else None,
+    )
+
+
+def _between(text: Text, start: int, stop: int) -> Text:
+    def pieces() -> Iterator[str]:
+        at = 0
+        for piece in text.pieces():
+            if at >= stop:
+                return
+            part = piece[max(0, start - at) : max(0, stop - at)]
+            if part:
+                yield part
+            at += len(piece)
+
+    return Text(pieces)
+
+
+def _line_end(text: Text, target: int, within: int = 10_000) -> int:
+    ahead = "".join(_between(text, target, target + within).pieces())
+    return target + ahead.find("\n") + 1  # find gives −1 where there is none
+
+
+def by_content(items: Items, share: float, name: str) -> tuple[Items, Items]:
+    """Each text's own hash decides where it goes, so that copies of a text stay on one side and the split does not
+    depend on the order of the file."""
+    limit = int(share * 2**64)
+    goes = [_hash(f"{name}/{' '.join(t.split()).lower()}") < limit for t in items.texts]
+    kept, carved = Items([], []), Items([], [])
+    for text, label, apart in zip(items.texts, items.labels, goes, strict=True):
+        into = carved if apart else kept
+        into.texts.append(text)
+        into.labels.append(label)
+    return kept, carved
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+
+
+# -- overlap between training and held-out text ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How much of a held-out set training has seen."""
+
+    share: float
+    of: str  # what was counted
+    sampled: bool = False
+
+
+def overlap_of_items(train: Items, held: Items) -> Overlap:
+    seen = {" ".join(t.split()).lower() for t in train.texts}
+    copies = sum(" ".join(t.split()).lower() in seen for t in held.texts)
+    return Overlap(copies / max(1, len(held)), "texts")
+
+
+def overlap_of_tokens(train: np.ndarray, held: np.ndarray, run: int = 12, most: int = 2_000_000) -> Overlap:
+    """The share of the held-out runs of twelve tokens that training has too. Of long texts only the runs whose hash
+    falls in a fixed share are compared: the same ones on both sides, so the estimate is fair."""
+    keep_one_in = max(1, -(-max(len(train), len(held)) // most))
+    ours = np.concatenate([np.empty(0, np.uint64), *_run_hashes(held, run, keep_one_in)])
+    if not len(ours):
+        return Overlap(0.0, f"runs of {run} tokens", keep_one_in > 1)
+    distinct, counts = np.unique(ours, return_counts=True)
+    seen = np.zeros(len(distinct), dtype=bool)
+    for hashes in _run_hashes(train, run, keep_one_in):
+        seen |= np.isin(distinct, hashes)
+    return Overlap(float(counts[seen].sum() / counts.sum()), f"runs of {run} tokens", keep_one_in > 1)
+
+
+def _run_hashes(tokens: np.ndarray, run: int, keep_one_in: int, chunk: int = 1 << 20) -> Iterator[np.ndarray]:
+    """Hashes of every run of tokens, in chunks; one in `keep_one_in` of them."""
+    odd = np.uint64(0x9E3779B97F4A7C15)
+    for start in range(0, len(tokens) - run + 1, chunk):
+        part = np.asarray(tokens[start : start + chunk + run - 1], dtype=np.uint64)
+        hashes = np.zeros(len(part) - run + 1, dtype=np.uint64)
+        for offset in range(run):  # wraps around on purpose
+            hashes = (hashes ^ (part[offset : offset + len(hashes)] + np.uint64(1))) * odd
+            hashes ^= hashes >> np.uint64(29)
+        yield hashes[hashes % np.uint64(keep_one_in) == 0] if keep_one_in > 1 else hashes

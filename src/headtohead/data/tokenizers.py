@@ -1,0 +1,322 @@
+"""Tokenizers: text to ids and back. A spec says which; `learn` makes a `Vocabulary` from training text alone.
+
+Id 0 is padding and id 1 what the vocabulary does not know, in every vocabulary. Encoding runs in Rust or numpy: no
+Python per token.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from headtohead.errors import InputError
+from headtohead.spec import Part, knob
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as HubTokenizer
+
+PAD, UNKNOWN = 0, 1
+SPECIAL = ("<pad>", "<unk>")
+
+
+class Vocabulary(abc.ABC):
+    """A tokenizer that has learned. `exact`: decoding what was encoded gives back any text, byte for byte."""
+
+    size: int
+    exact: bool
+
+    @abc.abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """One array of ids a text."""
+
+    @abc.abstractmethod
+    def decode(self, ids: Iterable[int]) -> str: ...
+
+    @abc.abstractmethod
+    def names(self) -> list[str]:
+        """What to print for each id."""
+
+    @abc.abstractmethod
+    def state(self) -> Any:
+        """What the vocabulary learned, as JSON; the spec's `restore` reads it back."""
+
+    @property
+    def dtype(self) -> type[np.unsignedinteger]:
+        return np.uint16 if self.size <= 1 << 16 else np.uint32
+
+
+class Tokenizer(Part, family="tokenizer", of="data"):
+    """How text becomes tokens."""
+
+    @abc.abstractmethod
+    def learn(self, texts: Iterator[str]) -> Vocabulary:
+        """The vocabulary of this text, which must be training text."""
+
+    @abc.abstractmethod
+    def restore(self, state: Any) -> Vocabulary:
+        """The vocabulary whose `state` this is."""
+
+
+# -- words and byte pairs, by Hugging Face tokenizers ------------------------------------------------------------------
+
+
+class HubVocabulary(Vocabulary):
+    """A tokenizer of the library, whose own JSON is its state: `tokenizers` and `transformers` load it too."""
+
+    def __init__(self, tokenizer: HubTokenizer, exact: bool) -> None:
+        self.tokenizer, self.exact = tokenizer, exact
+        self.size = tokenizer.get_vocab_size()
+        tokenizer.encode_special_tokens = True  # a text that says <pad> is text
+        self._added = {i: t.content for i, t in tokenizer.get_added_tokens_decoder().items()}
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        made = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(e.ids, dtype=self.dtype) for e in made]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        runs = itertools.groupby(map(int, ids), lambda i: i in self._added)  # those are text, not stand-ins for bytes
+        return "".join(
+            "".join(self._added[i] for i in run)
+            if added
+            else self.tokenizer.decode(list(run), skip_special_tokens=False)
+            for added, run in runs
+        )
+
+    def names(self) -> list[str]:
+        words = [self.tokenizer.id_to_token(i) or "" for i in range(self.size)]
+        return [_readable(w) for w in words] if self.tokenizer.decoder is not None else words
+
+    def state(self) -> Any:
+        return json.loads(self.tokenizer.to_str())
+
+
+def _readable(piece: str) -> str:
+    """A byte-level piece as it reads: its space shown, its bytes decoded where they are whole characters."""
+    alphabet = _byte_of()
+    try:
+        return bytes(alphabet[c] for c in piece).decode()
+    except (KeyError, UnicodeDecodeError):
+        return piece
+
+
+@functools.cache
+def _byte_of() -> dict[str, int]:
+    """GPT-2's printable stand-ins for bytes: those that print stand for themselves, the others follow from 256 on."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + n): b for n, b in enumerate(others)}
+
+
+def _restored(state: Any, exact: bool) -> Vocabulary:
+    from tokenizers import Tokenizer as HubTokenizer
+
+    try:
+        return HubVocabulary(HubTokenizer.from_str(json.dumps(state)), exact)
+    except Exception as error:  # the library raises a bare Exception
+        raise InputError(f"the run's tokenizer.json cannot be read: {' '.join(str(error).split())[:200]}") from None
+
+
+class Word(Tokenizer):
+    """Words, numbers and punctuation marks; endings such as 's and n't stand alone. White space is lost."""
+
+    equation: ClassVar[str] = "ids of the words seen in training, most frequent first; all others are one id"
+    reference: ClassVar[str] = "the speeches documents; Penn Treebank's way with contractions"
+
+    vocab: int | None = knob(default=None, ge=3, help="at most so many words; none: every word")
+    least: int = knob(default=1, ge=1, help="a word seen less often is unknown")
+    lower: bool = knob(default=False, help="capitals are folded")
+
+    PATTERN: ClassVar[str] = "|".join(
+        (
+            r"(?i)n't\b|'(?:s|re|ve|ll|m|d)\b|\w+?(?=n't\b)",  # do n't, it 's
+            r"(?:[a-z]\.){2,}",  # U.S.
+            r"\d+(?:[.,]\d+)*",  # 1,000.5
+            r"\w+(?:-\w+)*",  # long-term
+            r"--|\.\.\.|[^\w\s]",
+        )
+    )
+
+    def learn(self, texts: Iterator[str]) -> Vocabulary:
+        from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
+        from tokenizers import Tokenizer as HubTokenizer
+
+        tokenizer = HubTokenizer(models.WordLevel(unk_token=SPECIAL[UNKNOWN]))
+        if self.lower:
+            tokenizer.normalizer = normalizers.Lowercase()
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(self.PATTERN), behavior="removed", invert=True)
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=self.vocab or 1 << 31,
+            min_frequency=self.least,
+            special_tokens=list(SPECIAL),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        return WordVocabulary(tokenizer, exact=False)
+
+    def restore(self, state: Any) -> Vocabulary:
+        restored = _restored(state, exact=False)
+        assert isinstance(restored, HubVocabulary)
+        return WordVocabulary(restored.tokenizer, exact=False)
+
+
+class WordVocabulary(HubVocabulary):
+    def decode(self, ids: Iterable[int]) -> str:
+        words = " ".join(self.tokenizer.id_to_token(int(i)) or "" for i in ids)
+        return re.sub(r" (n't\b|'\w+|[.,;:!?%)\]])", r"\1", words)
+
+
+class Bpe(Tokenizer):
+    """Byte pairs: bytes, and the most frequent pairs of pieces joined until the vocabulary is full."""
+
+    equation: ClassVar[str] = "merge the most frequent adjacent pair, vocab − alphabet times"
+    reference: ClassVar[str] = "Sennrich et al. 2016; Radford et al. 2019 for the byte level"
+
+    vocab: int = knob(default=2000, ge=3, help="size of the vocabulary, special tokens and alphabet included")
+    alphabet: Literal["bytes", "seen"] = knob(
+        default="bytes", help="bytes: all 256, nothing is unknown; seen: only those of the training text"
+    )
+    special: tuple[str, ...] = knob(default=(), help="texts that are always one token, such as <|endoftext|>")
+    match: Literal["merges", "longest"] = knob(
+        default="merges", help="merges: in the order learned; longest: the longest piece that fits, from the left"
+    )
+    newlines: bool = knob(default=True, help="line ends are tokens; false: they only end a word, and are lost")
+    sample: int = knob(default=20_000_000, ge=1000, help="learn from the first so many characters")
+
+    def check(self) -> None:
+        if self.alphabet == "bytes" and self.vocab < 256 + len(SPECIAL) + len(self.special):
+            raise InputError(
+                f"Bpe(vocab={self.vocab}) cannot hold 256 bytes and {len(SPECIAL) + len(self.special)} special tokens: "
+                "enlarge vocab, or set alphabet='seen'"
+            )
+
+    def learn(self, texts: Iterator[str]) -> Vocabulary:
+        from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+        from tokenizers import Tokenizer as HubTokenizer
+
+        whole = self.alphabet == "bytes"
+        unknown = SPECIAL[UNKNOWN]
+        tokenizer = HubTokenizer(models.BPE(unk_token=None if whole else unknown))
+        pieces: pre_tokenizers.PreTokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        if not self.newlines:
+            lines = pre_tokenizers.Split(Regex(r"[\r\n]+"), behavior="removed")
+            pieces = pre_tokenizers.Sequence([lines, pieces])
+        tokenizer.pre_tokenizer = pieces
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=self.vocab,
+            special_tokens=[*SPECIAL, *self.special],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if whole else [],
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(_first(texts, self.sample), trainer)
+        if self.match == "longest":  # greedy from the left is what WordPiece does, with nothing marked inside a word
+            tokenizer.model = models.WordPiece(
+                tokenizer.get_vocab(), unk_token=unknown, continuing_subword_prefix="", max_input_chars_per_word=1 << 30
+            )
+        state = json.loads(tokenizer.to_str())
+        for token in state["added_tokens"]:
+            token["special"] = token["content"] in SPECIAL  # the user's are found in text, ours are not
+        return self.restore(state)
+
+    def restore(self, state: Any) -> Vocabulary:
+        return _restored(state, exact=self._exact)
+
+    @property
+    def _exact(self) -> bool:
+        return self.alphabet == "bytes" and self.newlines
+
+
+def _first(texts: Iterator[str], characters: int) -> Iterator[str]:
+    for text in texts:
+        yield text[:characters]
+        characters -= len(text)
+        if characters <= 0:
+            return
+
+
+# -- characters and bytes, by numpy ------------------------------------------------------------------------------------
+
+
+class Character(Tokenizer):
+    """Every character seen in training is a token."""
+
+    equation: ClassVar[str] = "id = 2 + rank of the code point"
+    reference: ClassVar[str] = "Karpathy 2015, The Unreasonable Effectiveness of Recurrent Neural Networks"
+
+    def learn(self, texts: Iterator[str]) -> Vocabulary:
+        seen = np.zeros(0x110000, dtype=bool)
+        for text in texts:
+            seen[_points(text)] = True
+        return CharacterVocabulary(np.flatnonzero(seen))
+
+    def restore(self, state: Any) -> Vocabulary:
+        try:
+            return CharacterVocabulary(np.array([ord(c) for c in state], dtype=np.int64))
+        except TypeError:
+            raise InputError("the run's tokenizer.json cannot be read: it is no list of characters") from None
+
+
+def _points(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+
+
+class CharacterVocabulary(Vocabulary):
+    exact = False  # a character that training never showed is unknown
+
+    def __init__(self, points: np.ndarray) -> None:
+        self.points = points
+        self.size = len(SPECIAL) + len(points)
+        self._id = np.full(0x110000, UNKNOWN, dtype=self.dtype)
+        self._id[points] = np.arange(len(points)) + len(SPECIAL)
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [self._id[_points(text)] for text in texts]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        names = self.names()
+        return "".join(names[int(i)] for i in ids)
+
+    def names(self) -> list[str]:
+        return [*SPECIAL, *map(chr, self.points.tolist())]
+
+    def state(self) -> Any:
+        return "".join(map(chr, self.points.tolist()))
+
+
+class Byte(Tokenizer):
+    """Every byte of the UTF-8 text is a token: nothing to learn, nothing unknown."""
+
+    equation: ClassVar[str] = "id = 2 + byte"
+    reference: ClassVar[str] = "Xue et al. 2022, ByT5"
+
+    def learn(self, texts: Iterator[str]) -> Vocabulary:
+        return ByteVocabulary()
+
+    def restore(self, state: Any) -> Vocabulary:
+        return ByteVocabulary()
+
+
+class ByteVocabulary(Vocabulary):
+    exact = True
+    size = len(SPECIAL) + 256
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [
+            np.frombuffer(t.encode("utf-8", "surrogatepass"), np.uint8).astype(np.uint16) + len(SPECIAL) for t in texts
+        ]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return bytes(int(i) - len(SPECIAL) for i in ids if i >= len(SPECIAL)).decode("utf-8", "replace")
+
+    def names(self) -> list[str]:
+        return [*SPECIAL, *(chr(b) if 32 <= b < 127 else f"\\x{b:02x}" for b in range(256))]
+
+    def state(self) -> Any:
+        return "bytes"

@@ -1,0 +1,59 @@
+"""The machine a run is trained on: what it has, and which device is taken."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headtohead import __version__
+from headtohead.arm import RunSpec
+from headtohead.errors import InputError, Unavailable
+
+
+def environment(spec: RunSpec) -> dict[str, Any]:
+    """Where and with what a run is trained."""
+    packages = {}
+    for name in ("torch", "numpy", "tokenizers", "safetensors"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = "absent"
+    return {
+        "headtohead": __version__,
+        "packages": packages,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "device": spec.device,
+        "threads": spec.threads,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def choose_device(wanted: str) -> str:
+    """auto takes the fastest there is; a device that is not there is said so."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if wanted == "auto":
+        return next(d for d in ("cuda", "mps", "cpu") if there[d])
+    if wanted not in there:
+        raise InputError(f"--device takes auto, cpu, cuda or mps, not '{wanted}'")
+    if not there[wanted]:
+        raise Unavailable(f"this machine has no {wanted} that torch can use: take --device cpu")
+    return wanted

@@ -1,0 +1,430 @@
+"""Runs: train one arm with one seed to its end, whatever happens on the way, and many side by side.
+
+`execute` is a generator of events; who drives it shows them. It goes on where an earlier call was stopped or killed,
+to the same bits: batches, dropout and schedules are functions of the step, the rest is in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from headtohead import store
+from headtohead.arm import RunSpec
+from headtohead.errors import InputError
+from headtohead.machine import environment
+from headtohead.store import Record
+from headtohead.tasks import Work, work_on
+from headtohead.train import Trainer
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Started:
+    """Before the first step of this call."""
+
+    id: str
+    steps: int
+    done: int  # from an earlier call
+    parameters: int
+    facts: dict[str, Any]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """After a step; `loss` is the mean of the batches since the last one that was read."""
+
+    id: str
+    done: int
+    steps: int
+    loss: float
+    tokens_per_second: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Looked:
+    """After an evaluation."""
+
+    id: str
+    done: int
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """By the user, with everything saved."""
+
+    id: str
+    done: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    id: str
+    folder: str
+    already: bool = False  # it was in the store
+
+    @property
+    def record(self) -> Record:
+        return Record(Path(self.folder))
+
+
+Event = Started | Progress | Looked | Stopped | Finished
+
+
+# -- one run -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options:
+    """What changes nothing in a run's result."""
+
+    save_every: float = 30.0  # seconds between checkpoints
+    track: Callable[[RunSpec, Path], Any] | None = None  # opens a tracker
+
+
+def execute(spec: RunSpec, where: Path, options: Options | None = None) -> Iterator[Event]:
+    """Train the run, or go on with it, or say that it is there."""
+    options = options or Options()
+    spec = spec.resolved()
+    folder = where / "runs" / spec.id
+    if (folder / "result.json").is_file():
+        yield Finished(spec.id, str(folder), already=True)
+        return
+    with store.lock(folder), _stop_politely() as stop:
+        if (folder / "result.json").is_file():  # finished while we waited to be started
+            yield Finished(spec.id, str(folder), already=True)
+            return
+        yield from _Session(spec, folder, options).run(stop)
+
+
+@dataclass
+class Stop:
+    asked: bool = False
+
+
+@contextmanager
+def _stop_politely() -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM are noted and obeyed after the step: a half-made update is never saved. A second Ctrl-C
+    stops at once and leaves the last checkpoint."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def note(_number: int, _frame: Any) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass
+class _Session:
+    """One call's work on a run."""
+
+    spec: RunSpec
+    folder: Path
+    options: Options
+    pending: list[float] = field(default_factory=list)  # losses since the last line of metrics
+    best: dict[str, Any] | None = None
+    seconds: float = 0.0  # spent in steps, over all calls
+
+    def run(self, stop: Stop) -> Iterator[Event]:
+        torch.set_num_threads(self.spec.threads)
+        self._open()
+        work = work_on(self.spec.arm)
+        device = self.spec.device
+        model = work.build(self.spec.seed).to(device)
+        trainer = Trainer(model, self.spec.arm.train, work.steps, self.spec.seed)
+        self._write_environment()
+        lines = self._restore(model, trainer)
+        tracker = self.options.track(self.spec, self.folder) if self.options.track else None
+        parameters = sum(p.numel() for p in model.parameters())
+        yield Started(self.spec.id, work.steps, trainer.done, parameters, work.facts(), work.warnings())
+        with lines:
+            ended = yield from self._train(work, model, trainer, lines, tracker, stop)
+            if ended is None:
+                yield Stopped(self.spec.id, trainer.done, work.steps)
+                return
+            result = self._conclude(work, model, trainer, ended)
+        if tracker:
+            tracker.finish({k: v for k, v in result["values"].items() if isinstance(v, int | float)})
+        yield Finished(self.spec.id, str(self.folder))
+
+    def _train(
+        self, work: Work, model: nn.Module, trainer: Trainer, lines: _Lines, tracker: Any, stop: Stop
+    ) -> Generator[Event, None, str | None]:
+        """Until the end ("complete" or "diverged …"), or until asked to stop (None)."""
+        plan, device, seed = Plan.of(work), self.spec.device, self.spec.seed
+        tokens, losses = 0, []
+        saved = said = clock = time.monotonic()
+
+        def loss_of(step: int) -> Tensor:
+            nonlocal tokens
+            batch = work.batch(seed, step)
+            tokens += batch.tokens
+            return work.loss(model, batch, device)
+
+        if trainer.done == 0 and not lines.written:
+            yield from self._look(0, work, model, lines, tracker, {})
+            self._snapshot(0, plan, model)
+            clock = time.monotonic()
+        done_before, seconds_before = trainer.done, self.seconds
+        for step in trainer.fit(loss_of):
+            losses.append(step.loss)
+            now = time.monotonic()
+            if plan.reads(step.done) or stop.asked or now - said > 1 or now - saved > self.options.save_every:
+                self.pending += [float(x) for x in losses]  # waits for the device, so not at every step
+                losses.clear()
+                wrong = next((n for n, x in enumerate(self.pending) if not math.isfinite(x)), None)
+                if wrong is not None:
+                    at = step.done - len(self.pending) + wrong + 1
+                    lines.write({"step": at, "status": "diverged"})
+                    self.seconds += time.monotonic() - clock
+                    return f"diverged at step {at}"
+                now = time.monotonic()
+                self.seconds, clock = self.seconds + now - clock, now
+                a_step = (self.seconds - seconds_before) / (step.done - done_before)
+                rate = tokens / max(1e-9, self.seconds - seconds_before)
+                if now - said > 0.1 or step.done == work.steps:
+                    left = a_step * (work.steps - step.done)
+                    mean = float(np.mean(self.pending))
+                    yield Progress(self.spec.id, step.done, work.steps, mean, rate, left)
+                    said = now
+            if plan.reads(step.done):
+                line = {"train/batch_loss": float(np.mean(self.pending)), "lr": step.lr}
+                self.pending.clear()
+                if plan.looks(step.done):
+                    yield from self._look(step.done, work, model, lines, tracker, line)
+                else:
+                    self._write(step.done, line, lines, tracker)
+                self._snapshot(step.done, plan, model)
+                clock = time.monotonic()  # looking is not training
+            if (stop.asked or time.monotonic() - saved > self.options.save_every) and step.done < work.steps:
+                self._save(model, trainer, lines)
+                saved = clock = time.monotonic()
+            if stop.asked and step.done < work.steps:
+                return None
+        return "complete"
+
+    def _look(
+        self, done: int, work: Work, model: nn.Module, lines: _Lines, tracker: Any, line: dict[str, Any]
+    ) -> Iterator[Event]:
+        model.eval()
+        values = dict(line)
+        for name in work.sets(tests=self.spec.arm.evaluate.watch_test):
+            measured = work.look(model, name, self.spec.device).values
+            values |= {f"{name}/{k}": v for k, v in measured.items() if isinstance(v, float)}
+        figure, way = work.goal
+        chooser = "test" if "test" in work.data.tests and self.spec.arm.evaluate.watch_test else "validation"
+        for name in ("validation", chooser):
+            value = values.get(f"{name}/{figure}")
+            if value is not None and done > 0:
+                best = self.best and self.best["value"]
+                if best is None or (value < best if way == "min" else value > best):
+                    self.best = {"figure": f"{name}/{figure}", "value": value, "step": done}
+                break
+        self._write(done, values, lines, tracker)
+        yield Looked(self.spec.id, done, values)
+
+    def _write(self, done: int, values: dict[str, Any], lines: _Lines, tracker: Any) -> None:
+        lines.write({"step": done, **values})
+        if tracker:
+            tracker.log(done, {k: v for k, v in values.items() if isinstance(v, int | float)})
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        with store.room_for(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        store.clear_unfinished(self.folder, self.folder / "snapshots")
+        if not (self.folder / "run.json").is_file():
+            store.write_whole(self.folder / "run.json", store.to_text(self.spec.to_json()))
+
+    def _write_environment(self) -> None:
+        store.write_whole(self.folder / "env.json", store.to_text(environment(self.spec)))
+
+    def _save(self, model: nn.Module, trainer: Trainer, lines: _Lines) -> None:
+        """Everything needed to go on. The one before is kept until this one is whole."""
+        lines.sync()
+        tensors = {f"model/{k}": v for k, v in model.state_dict().items()}
+        tensors |= {f"optimizer/{k}": v for k, v in trainer.state().items()}
+        facts = {
+            "run": self.spec.id,
+            "done": trainer.done,
+            "lines": lines.written,
+            "pending": self.pending,
+            "best": self.best,
+            "seconds": self.seconds,
+        }
+        path, old = self.folder / "checkpoint.safetensors", self.folder / "checkpoint.old.safetensors"
+        data = save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, {"facts": json.dumps(facts)})
+        with store.room_for(path):
+            if path.is_file():
+                os.replace(path, old)
+        store.write_whole(path, data)
+
+    def _restore(self, model: nn.Module, trainer: Trainer) -> _Lines:
+        """Take up the newest checkpoint that can be read; one that cannot is set aside. Without any, start anew."""
+        metrics = self.folder / "metrics.jsonl"
+        for name in ("checkpoint.safetensors", "checkpoint.old.safetensors"):
+            path = self.folder / name
+            if not path.is_file():
+                continue
+            try:
+                tensors, facts = _read_checkpoint(path)
+                if facts["run"] != self.spec.id or metrics.stat().st_size < facts["lines"]:
+                    raise ValueError("of another run")
+                model.load_state_dict(_below("model/", tensors))
+                trainer.restore(_below("optimizer/", tensors), facts["done"])
+            except (OSError, ValueError, KeyError, RuntimeError, safetensors.SafetensorError):
+                store.set_aside(path)
+                trainer.__init__(model, trainer.spec, trainer.steps, trainer.seed)  # type: ignore[misc]
+                continue
+            self.pending, self.best, self.seconds = facts["pending"], facts["best"], facts["seconds"]
+            return _Lines(metrics, facts["lines"])
+        return _Lines(metrics, 0)
+
+    def _snapshot(self, done: int, plan: Plan, model: nn.Module) -> None:
+        if done in plan.snapshots:
+            path = self.folder / "snapshots" / f"step-{done:08d}.safetensors"
+            store.write_whole(path, _weights(model, self.spec.id, done))
+
+    def _conclude(self, work: Work, model: nn.Module, trainer: Trainer, ended: str) -> dict[str, Any]:
+        """The test sets are read here, once. Weights before result: what is listed as complete is whole."""
+        model.eval()
+        status = ended.split()[0]
+        values: dict[str, Any] = {}
+        items: dict[str, np.ndarray] = {}
+        if status == "complete":
+            for name in work.sets(tests=True):
+                measured = work.look(model, name, self.spec.device)
+                values |= {f"{name}/{k}": v for k, v in measured.values.items()}
+                items |= {f"{name}/{k}": v for k, v in measured.items.items()}
+        store.write_whole(self.folder / "tokenizer.json", store.to_text(work.vocabulary.state()))
+        store.write_whole(self.folder / "items.npz", _npz(items))
+        store.write_whole(self.folder / "model.safetensors", _weights(model, self.spec.id, trainer.done))
+        store.write_whole(self.folder / "times.json", store.to_text(self._times(work, trainer)))
+        result = {
+            "status": status,
+            "ended": ended,
+            "steps": trainer.done,
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "values": values,
+            "best": self.best,
+            "data": work.facts(),
+            "warnings": work.warnings(),
+        }
+        store.write_whole(self.folder / "result.json", store.to_text(result))
+        for name in ("checkpoint.safetensors", "checkpoint.old.safetensors"):
+            (self.folder / name).unlink(missing_ok=True)
+        return result
+
+    def _times(self, work: Work, trainer: Trainer) -> dict[str, Any]:
+        return {
+            "seconds": self.seconds,
+            "step_ms": 1000 * self.seconds / max(1, trainer.done),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """At which steps something is read: a function of the spec alone, lest results depend on the machine's speed."""
+
+    steps: int
+    read_every: int
+    look_every: int
+    snapshots: frozenset[int]
+
+    @classmethod
+    def of(cls, work: Work) -> Plan:
+        arm, steps = work.arm, work.steps
+        look = arm.evaluate.every or (work.steps_per_epoch if arm.train.epochs else math.ceil(steps / 10))
+        late = [s for s in arm.evaluate.snapshots if s > steps or s < 0]
+        if late:
+            raise InputError(f"evaluate.snapshots has step {late[0]}: choose from 0 to {steps}, the run's last")
+        return cls(steps, max(1, min(look, steps // 100)), look, frozenset(arm.evaluate.snapshots))
+
+    def reads(self, done: int) -> bool:
+        return done % self.read_every == 0 or self.looks(done) or done in self.snapshots
+
+    def looks(self, done: int) -> bool:
+        return done % self.look_every == 0 or done == self.steps
+
+
+class _Lines:
+    """metrics.jsonl: lines are added, and those after the checkpoint that a killed run wrote are taken back first."""
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self.path, self.written = path, keep
+        with store.room_for(path):
+            self.file = open(path, "ab")  # noqa: SIM115
+            self.file.truncate(keep)
+
+    def write(self, values: dict[str, Any]) -> None:
+        line = (json.dumps(values, ensure_ascii=False) + "\n").encode()
+        with store.room_for(self.path):
+            self.file.write(line)
+            self.file.flush()
+        self.written += len(line)
+
+    def sync(self) -> None:
+        with store.room_for(self.path):
+            os.fsync(self.file.fileno())
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+
+def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    data = path.read_bytes()
+    tensors = load(data)
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return tensors, json.loads(header["__metadata__"]["facts"])
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _weights(model: nn.Module, run: str, step: int) -> bytes:
+    tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    return save(tensors, {"format": "pt", "run": run, "step": str(step)})
+
+
+def _npz(arrays: dict[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()

@@ -1,0 +1,11 @@
+"""Random streams that share nothing: each is a function of a seed and a name, whatever was drawn before."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def stream(seed: int, *names: object) -> int:
+    """The number that starts the stream (seed, names…), such as (3, "order", 17) or (3, "init", "tokens.weight")."""
+    text = "/".join(map(str, (seed, *names)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,176 @@
+"""The two tasks: how data, model, loss and evaluation go together for each. `runs` drives them and knows neither."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headtohead import evaluate
+from headtohead.arm import Arm
+from headtohead.data.batches import Batch, sentence_steps, shuffled_sentences, windows, windows_in
+from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
+from headtohead.data.tokenizers import Vocabulary
+from headtohead.evaluate import Measured
+from headtohead.model import Classifier, LanguageModel
+
+
+class Work(abc.ABC):
+    """A task on an arm's data, ready to be trained."""
+
+    goal: tuple[str, Literal["min", "max"]]  # the figure that says how good a model is, and which way
+
+    def __init__(self, arm: Arm) -> None:
+        self.arm = arm
+
+    data: EncodedTexts | EncodedSentences
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.data.vocabulary
+
+    @property
+    def steps(self) -> int:
+        train = self.arm.train
+        return train.steps if train.steps is not None else (train.epochs or 1) * self.steps_per_epoch
+
+    @property
+    @abc.abstractmethod
+    def steps_per_epoch(self) -> int: ...
+
+    @abc.abstractmethod
+    def build(self, seed: int) -> nn.Module: ...
+
+    @abc.abstractmethod
+    def batch(self, seed: int, step: int) -> Batch: ...
+
+    @abc.abstractmethod
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor: ...
+
+    @abc.abstractmethod
+    def look(self, model: nn.Module, name: str, device: str) -> Measured:
+        """Measure one set; `train` is a part of the training data."""
+
+    def sets(self, tests: bool) -> list[str]:
+        """What to look at, with or without the test sets."""
+        shown = ["train"] if self.arm.evaluate.train else []
+        return shown + [name for name in self.data.held if tests or name not in self.data.tests]
+
+    @abc.abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What the data turned out to be."""
+
+    @abc.abstractmethod
+    def warnings(self) -> list[str]:
+        """What a user should know before believing the figures."""
+
+
+class LanguageModelling(Work):
+    goal = ("loss", "min")
+    data: EncodedTexts
+
+    def __init__(self, arm: Arm) -> None:
+        super().__init__(arm)
+        self.data = encode_texts(arm.data, arm.tokenizer)
+        self.windows = windows_in(self.data.train.tokens, arm.model.block)
+        for name, held in self.data.held.items():
+            windows_in(held.tokens, 1, f"the {name} text")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self.arm.train.sampling.steps_per_epoch(self.windows, self.arm.model.block, self.arm.train.batch)
+
+    def build(self, seed: int) -> LanguageModel:
+        return LanguageModel(self.arm.model, self.vocabulary.size, seed)
+
+    def batch(self, seed: int, step: int) -> Batch:
+        starts = self.arm.train.sampling.starts(self.windows, self.arm.train.batch, seed, step)
+        return windows(self.data.train.tokens, starts, self.arm.model.block)
+
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert isinstance(model, LanguageModel)
+        return model.mean_loss(_tensor(batch.ids, device), _tensor(batch.targets, device))
+
+    def look(self, model: nn.Module, name: str, device: str) -> Measured:
+        assert isinstance(model, LanguageModel)
+        spec, block = self.arm.evaluate, self.arm.model.block
+        if name == "train":
+            return evaluate.running_text(model, self.data.train, spec, block, device, spread=spec.train)
+        return evaluate.running_text(model, self.data.held[name], spec, block, device)
+
+    def facts(self) -> dict[str, Any]:
+        return {"vocabulary": self.vocabulary.size, "sets": self.data.facts()}
+
+    def warnings(self) -> list[str]:
+        model = self.arm.model
+        found = []
+        if not model.pattern.is_causal(model.block) or not model.fusion.causal:
+            part = model.fusion if model.pattern.is_causal(model.block) else model.pattern
+            found.append(f"{part} shows the model the tokens it is to predict: its figures mean nothing; see h2h audit")
+        return found + _overlaps(self.data.held)
+
+
+class Classification(Work):
+    goal = ("accuracy", "max")
+    data: EncodedSentences
+
+    def __init__(self, arm: Arm) -> None:
+        super().__init__(arm)
+        self.data = encode_sentences(arm.data, arm.tokenizer)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return sentence_steps(len(self.data.train.items), self.arm.train.batch)
+
+    def build(self, seed: int) -> Classifier:
+        model = Classifier(self.arm.model, self.vocabulary.size, len(self.data.labels), seed)
+        model.trunk.packs = True
+        return model
+
+    def batch(self, seed: int, step: int) -> Batch:
+        return shuffled_sentences(self.data.train.items, self.arm.model.block, self.arm.train.batch, seed, step)
+
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert batch.keep is not None
+        logits = model(_tensor(batch.ids, device), _tensor(batch.keep, device))
+        return F.cross_entropy(logits, _tensor(batch.targets, device))
+
+    def look(self, model: nn.Module, name: str, device: str) -> Measured:
+        spec, block, classes = self.arm.evaluate, self.arm.model.block, len(self.data.labels)
+        if name == "train":
+            return evaluate.labelled(model, self.data.train.items, classes, spec, block, device, spread=spec.train)
+        return evaluate.labelled(model, self.data.held[name].items, classes, spec, block, device)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "vocabulary": self.vocabulary.size,
+            "labels": list(self.data.labels),
+            "says": list(self.data.says),
+            "sets": self.data.facts(),
+        }
+
+    def warnings(self) -> list[str]:
+        return _overlaps(self.data.held)
+
+
+def _overlaps(held: Any) -> list[str]:
+    return [
+        f"{s.overlap.share:.1%} of the {name} set's {s.overlap.of} are in the training data too"
+        for name, s in held.items()
+        if s.overlap and s.overlap.share > 0.01
+    ]
+
+
+def _tensor(array: np.ndarray, device: str) -> Tensor:
+    return torch.from_numpy(array).to(device)
+
+
+TASKS: dict[str, type[Work]] = {"lm": LanguageModelling, "classifier": Classification}
+
+
+def work_on(arm: Arm) -> Work:
+    return TASKS[arm.task](arm)

@@ -1,0 +1,421 @@
+"""Tokenizers: what is encoded comes back, what was not trained on is unknown, and learning is the same every time."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headtohead import families
+from headtohead.data.encoded import _cut, _groups
+from headtohead.data.tokenizers import PAD, UNKNOWN, Bpe, Byte, Character, Tokenizer, Vocabulary, Word
+from headtohead.errors import InputError
+from headtohead.spec import is_builtin
+
+TEXT = (
+    "We don't know what the U.S. will do: 1,000.5 long-term plans, it's said -- and they've said it ... \n\n"
+    "Naïve café owners can't agree.  Two spaces,\ttabs and (brackets) here.\r\nThe end of the beginning.\n"
+) * 5
+TOKENIZERS = [cls for cls in families("data")["tokenizer"].values() if is_builtin(cls)]
+SPECS = [
+    *(cls() for cls in TOKENIZERS),
+    Word(lower=True),
+    Word(vocab=12, least=2),
+    Bpe(vocab=300),
+    Bpe(vocab=300, match="longest"),
+    Bpe(vocab=60, alphabet="seen"),
+    Bpe(vocab=60, alphabet="seen", match="longest"),
+    Bpe(vocab=300, newlines=False),
+    Bpe(vocab=300, special=("<|endoftext|>", "[SEP]")),
+]
+unicode_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+mixed = st.one_of(unicode_text, st.text("ab the\n\r\t 'x<>|é日", max_size=60))
+few = settings(max_examples=60, deadline=None)
+
+
+@functools.cache
+def learned(spec: Tokenizer) -> Vocabulary:
+    return spec.learn(iter([TEXT]))
+
+
+def ids_of(spec: Tokenizer, text: str) -> list[int]:
+    return learned(spec).encode([text])[0].tolist()
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as Word sees them: learned from the text itself, so that all are known."""
+    vocabulary = Word().learn(iter([text]))
+    return [vocabulary.names()[i] for i in vocabulary.encode([text])[0]]
+
+
+# -- there and back ----------------------------------------------------------------------------------------------------
+
+EXACT = [Byte(), Bpe(vocab=258), Bpe(vocab=300), Bpe(vocab=300, match="longest"), Bpe(vocab=300, special=("[SEP]",))]
+
+
+@pytest.mark.parametrize("spec", EXACT, ids=str)
+@few
+@given(text=mixed)
+def test_any_text_comes_back(spec, text):
+    assert learned(spec).exact
+    assert learned(spec).decode(ids_of(spec, text)) == text
+
+
+@few
+@given(st.data())
+def test_seen_characters_come_back(data):
+    text = data.draw(st.text(sorted(set(TEXT)), max_size=60))
+    assert learned(Character()).decode(ids_of(Character(), text)) == text
+    assert len(ids_of(Character(), text)) == len(text)
+
+
+@few
+@given(mixed)
+def test_what_was_never_seen_is_one_unknown_a_character(text):
+    seen = set(TEXT)
+    assert [i == UNKNOWN for i in ids_of(Character(), text)] == [c not in seen for c in text]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_only_a_vocabulary_without_unknowns_is_exact(spec):
+    expected = isinstance(spec, Byte) or (isinstance(spec, Bpe) and spec.alphabet == "bytes" and spec.newlines)
+    assert learned(spec).exact is expected
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_texts_are_encoded_one_by_one(spec):
+    texts = ["", "the end", TEXT, "日本 zzz", "\n"]
+    together = learned(spec).encode(texts)
+    assert len(together) == len(texts)
+    for text, ids in zip(texts, together, strict=True):
+        assert ids.tolist() == ids_of(spec, text)
+        assert ids.dtype == learned(spec).dtype == np.uint16
+    assert len(together[0]) == 0
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@few
+@given(text=mixed)
+def test_ids_lie_in_the_vocabulary_and_none_is_padding(spec, text):
+    assert all(PAD < i < learned(spec).size for i in ids_of(spec, text))
+
+
+@pytest.mark.parametrize("spec", [Word(), Bpe(vocab=300), Bpe(vocab=300, match="longest")], ids=str)
+def test_a_text_that_names_the_padding_is_no_padding(spec):
+    vocabulary = spec.learn(iter([TEXT + " < > pad unk"]))
+    (ids,) = vocabulary.encode(["the <pad> end <unk>"])
+    assert PAD not in ids
+    assert UNKNOWN not in ids
+
+
+def test_large_vocabularies_need_wider_ids():
+    many = "".join(map(chr, [*range(32, 0xD800), *range(0xE000, 0x12000)]))
+    small, large = Character().learn(iter([many[: (1 << 16) - 2]])), Character().learn(iter([many]))
+    assert (small.size, small.dtype) == (1 << 16, np.uint16)
+    assert large.dtype == np.uint32
+    for vocabulary, text in ((small, many[: (1 << 16) - 2]), (large, many)):
+        assert vocabulary.decode(vocabulary.encode([text])[0]) == text
+
+
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_only_training_text_is_learned(spec):
+    if isinstance(spec, Byte):
+        pytest.skip("a byte vocabulary learns nothing")
+    names = learned(spec).names()
+    assert not any("日" in n or "zzz" in n for n in names)
+    if isinstance(spec, Word | Character):
+        assert all(name in (TEXT.lower() if getattr(spec, "lower", False) else TEXT) for name in names[2:])
+
+
+def test_unknown_words_and_rare_words_are_one_id():
+    assert ids_of(Word(), "zzz the qqq")[0::2] == [UNKNOWN, UNKNOWN]
+    assert ids_of(Word(), "the")[0] > UNKNOWN
+    vocabulary = Word(least=2).learn(iter(["a a b", "c c c"]))
+    assert vocabulary.names() == ["<pad>", "<unk>", "c", "a"]
+    assert vocabulary.encode(["c b a"])[0].tolist() == [2, UNKNOWN, 3]
+
+
+def test_a_word_vocabulary_keeps_the_most_frequent():
+    vocabulary = Word(vocab=4).learn(iter(["a a a b b c"]))
+    assert vocabulary.names() == ["<pad>", "<unk>", "a", "b"]
+
+
+def test_learning_reads_every_text_and_texts_do_not_run_together():
+    assert set(Word().learn(iter(["one ", "two", "three"])).names()) == {"<pad>", "<unk>", "one", "two", "three"}
+    assert Character().learn(iter(["ba", "c"])).names() == ["<pad>", "<unk>", "a", "b", "c"]
+
+
+def test_byte_pairs_learn_from_the_first_characters_only():
+    first, later = "abab " * 200, "xyxy " * 5000
+    vocabulary = Bpe(vocab=300, sample=1000).learn(iter([first, later]))
+    assert "abab" in vocabulary.names()
+    assert "xyxy" not in vocabulary.names()
+    assert "xyxy" in Bpe(vocab=300, sample=2000).learn(iter([first, later])).names()
+    assert "xyxy" not in Bpe(vocab=300, sample=1000).learn(iter([first + later])).names()
+
+
+def test_byte_pairs_fill_the_vocabulary_and_no_more():
+    assert learned(Bpe(vocab=300)).size == 300
+    assert learned(Bpe(vocab=258)).size == 258
+    with pytest.raises(InputError, match="cannot hold 256 bytes and 3 special tokens"):
+        Bpe(vocab=258, special=("x",))
+
+
+def naive_merges(word: str, count: int) -> list[str]:
+    """Byte pairs of one repeated word, by the definition."""
+    pieces, made = list(word), []
+    for _ in range(count):
+        pairs = {}
+        for pair in pairwise(pieces):
+            pairs[pair] = pairs.get(pair, 0) + 1
+        best = max(pairs, key=pairs.get)
+        made.append("".join(best))
+        joined, at = [], 0
+        while at < len(pieces):
+            step = 2 if tuple(pieces[at : at + 2]) == best else 1
+            joined.append("".join(pieces[at : at + step]))
+            at += step
+        pieces = joined
+    return made
+
+
+def test_the_most_frequent_pair_is_merged_first():
+    word = "ab" * 4 + "bc" * 2 + "abcd"  # no two pairs are as frequent when it matters
+    vocabulary = Bpe(vocab=6 + 2, alphabet="seen").learn(iter([word]))
+    assert vocabulary.names() == ["<pad>", "<unk>", "a", "b", "c", "d", *naive_merges(word, 2)]
+    assert naive_merges(word, 2) == ["ab", "abab"]
+
+
+LEARN = """
+import json, sys
+from headtohead.data.tokenizers import *
+text = sys.stdin.read()
+specs = [Word(), Bpe(vocab=400), Bpe(vocab=80, alphabet="seen", match="longest"), Character(), Byte()]
+print(json.dumps([s.learn(iter([text])).state() for s in specs], sort_keys=True))
+"""
+
+
+def test_learning_is_the_same_in_every_process():
+    def learn(hashseed: str) -> str:
+        env = {**os.environ, "PYTHONHASHSEED": hashseed, "TOKENIZERS_PARALLELISM": str(hashseed != "1").lower()}
+        done = subprocess.run(
+            [sys.executable, "-c", LEARN], input=TEXT, env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    first, *others = (learn(seed) for seed in ("1", "2"))
+    assert len(first) > 1000
+    assert others == [first]
+
+
+# -- kept and read back ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_a_vocabulary_survives_json(spec):
+    before = learned(spec)
+    after = spec.restore(json.loads(json.dumps(before.state())))
+    texts = [TEXT, "zzz 日本 don't\n\n <|endoftext|>x[SEP]", ""]
+    assert [a.tolist() for a in after.encode(texts)] == [a.tolist() for a in before.encode(texts)]
+    assert after.names() == before.names()
+    assert (after.size, after.exact, type(after)) == (before.size, before.exact, type(before))
+    assert after.decode(after.encode(texts)[0]) == before.decode(before.encode(texts)[0])
+    assert after.state() == before.state()
+
+
+@pytest.mark.parametrize("spec", [Word(), Bpe(), Character()], ids=str)
+def test_a_damaged_vocabulary_is_said_in_one_line(spec):
+    for state in ({"no": "tokenizer"}, 3):
+        with pytest.raises(InputError, match=r"tokenizer\.json cannot be read") as error:
+            spec.restore(state)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_every_id_has_a_name(spec):
+    names = learned(spec).names()
+    assert len(names) == learned(spec).size
+    assert names[:2] == ["<pad>", "<unk>"]
+    assert all(names)
+
+
+def test_names_are_what_is_read():
+    vocabulary = learned(Bpe(vocab=300))
+    assert " the" in vocabulary.names()
+    spelled = "".join(vocabulary.names()[i] for i in ids_of(Bpe(vocab=300), "We don't know the end.\n"))
+    assert spelled == "We don't know the end.\n"
+    assert [learned(Byte()).names()[i] for i in ids_of(Byte(), "a é\n")] == ["a", " ", "\\xc3", "\\xa9", "\\x0a"]
+
+
+# -- byte pairs --------------------------------------------------------------------------------------------------------
+
+
+@few
+@given(before=mixed, after=mixed)
+def test_a_special_token_is_one_id_wherever_it_stands(before, after):
+    spec = Bpe(vocab=300, special=("<|endoftext|>", "[SEP]"))
+    vocabulary = learned(spec)
+    for special, at in (("<|endoftext|>", 2), ("[SEP]", 3)):
+        assert vocabulary.decode([at]) == special
+        ids = ids_of(spec, before + special + after)
+        assert ids.count(at) == 1 + (before + after).count(special)
+        assert vocabulary.decode(ids) == before + special + after
+
+
+@pytest.mark.parametrize("special", ["«fin»", "<café>"])
+def test_a_special_token_of_any_letters_comes_back(special):
+    vocabulary = Bpe(vocab=300, special=(special,)).learn(iter([TEXT]))
+    assert vocabulary.exact
+    assert vocabulary.decode(vocabulary.encode([f"a {special} b"])[0]) == f"a {special} b"
+
+
+def pretokens(text: str, newlines: bool = True) -> list[str]:
+    """GPT-2's words, as the library cuts them; characters stand for bytes."""
+    from tokenizers import pre_tokenizers
+
+    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    parts = [text] if newlines else text.replace("\r", "\n").split("\n")
+    return [piece for part in parts for piece, _ in cut.pre_tokenize_str(part)]
+
+
+@pytest.mark.parametrize("newlines", [True, False])
+@few
+@given(text=st.one_of(mixed, st.text("thebgini ndo\n", max_size=60)))
+def test_the_longest_piece_from_the_left(newlines, text):
+    spec = Bpe(vocab=300, match="longest", newlines=newlines)
+    number = learned(spec).tokenizer.get_vocab()
+    expected = []
+    for word in pretokens(text, newlines):
+        while word:
+            length = next(n for n in range(len(word), 0, -1) if word[:n] in number)
+            expected.append(number[word[:length]])
+            word = word[length:]
+    assert ids_of(spec, text) == expected
+
+
+def test_longest_and_merges_differ_only_in_how_pieces_are_chosen():
+    texts = ["bcd"] * 10 + ["ab"] * 5
+    merges, longest = (Bpe(vocab=9, alphabet="seen", match=m).learn(iter(texts)) for m in ("merges", "longest"))
+    assert merges.names() == longest.names() == ["<pad>", "<unk>", "a", "b", "c", "d", "bc", "bcd", "ab"]
+    assert [merges.names()[i] for i in merges.encode(["abcd"])[0]] == ["a", "bcd"]
+    assert [longest.names()[i] for i in longest.encode(["abcd"])[0]] == ["ab", "c", "d"]
+
+
+def test_what_byte_pairs_never_saw_is_unknown():
+    """By merges each byte on its own; by longest match the whole word, since WordPiece gives it up."""
+    ids = ids_of(Bpe(vocab=60, alphabet="seen"), "theж")
+    assert ids[-2:] == [UNKNOWN] * 2
+    assert UNKNOWN not in ids[:-2]
+    assert ids_of(Bpe(vocab=60, alphabet="seen", match="longest"), "theж theж") == [UNKNOWN, UNKNOWN]
+
+
+@few
+@given(st.text("ab \r\n", max_size=40))
+def test_line_ends_are_lost_but_end_words(text):
+    spec = Bpe(vocab=300, newlines=False)
+    assert learned(spec).decode(ids_of(spec, text)) == text.replace("\r", "").replace("\n", "")
+    by_lines = [i for line in text.replace("\r", "\n").split("\n") for i in ids_of(spec, line)]
+    assert ids_of(spec, text) == by_lines
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+WORDS = {
+    "don't": "do n't",
+    "Can't": "Ca n't",
+    "WON'T": "WO N'T",
+    "it's": "it 's",
+    "they're we've I'll I'm he'd": "they 're we 've I 'll I 'm he 'd",
+    "the dogs' bones": "the dogs ' bones",
+    "'twas": "' twas",
+    "U.S. and u.s.a.": "U.S. and u.s.a.",
+    "the U.S.": "the U.S.",
+    "A. Lincoln": "A . Lincoln",
+    "1,000.5": "1,000.5",
+    "in 1790, 3.": "in 1790 , 3 .",
+    "$1,000,000": "$ 1,000,000",
+    "50%": "50 %",
+    "long-term": "long-term",
+    "state-of-the-art": "state-of-the-art",
+    "wait--no": "wait -- no",
+    "well...": "well ...",
+    "a - b": "a - b",
+    "(yes)!": "( yes ) !",
+    "naïve café": "naïve café",
+    " \t\n ": "",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), WORDS.items(), ids=WORDS)
+def test_words_contractions_numbers_and_marks(text, expected):
+    assert words(text) == expected.split()
+
+
+@few
+@given(mixed)
+def test_words_leave_out_white_space_alone(text):
+    text = text.replace("<", "")  # <pad> and <unk> are another test's
+    assert "".join(words(text)) == re.sub(r"[^\S\x1c-\x1f]+", "", text)  # Python alone counts the separators among it
+
+
+def test_capitals_are_folded_where_told():
+    vocabulary = Word(lower=True).learn(iter(["The THE the"]))
+    assert vocabulary.names() == ["<pad>", "<unk>", "the"]
+    assert len(Word().learn(iter(["The THE the"])).names()) == 5
+
+
+def test_words_read_well_when_decoded():
+    text = "It's (said) that we don't know, do we? Yes!"
+    vocabulary = Word().learn(iter([text]))
+    assert vocabulary.decode(vocabulary.encode([text])[0]) == "It's ( said) that we don't know, do we? Yes!"
+
+
+# -- text in pieces ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text("ab \n\r", max_size=80)), st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_pieces_joined_are_the_text(pieces, size):
+    found = list(_cut(iter(pieces), size))
+    assert "".join(found) == "".join(pieces)
+    assert all(0 < len(piece) <= 2 * size for piece in found)
+    assert [p for group in _groups(found, 3) for p in group] == found
+
+
+def test_pieces_end_with_a_line_or_before_a_space():
+    text = "one two\nthree four five six\nseven"
+    assert list(_cut(iter([text]), 10)) == ["one two\n", "three", " four five six\nseven"]
+    assert list(_cut(iter(["x" * 25]), 10)) == ["x" * 10, "x" * 15]
+
+
+@pytest.mark.parametrize("spec", [*EXACT, Word(), Character()], ids=str)
+@few
+@given(lines=st.lists(st.text("abé the,.'", min_size=1, max_size=20).filter(lambda t: t.strip() == t), max_size=12))
+def test_text_cut_at_line_ends_has_the_tokens_of_the_whole(spec, lines):
+    """Where lines neither begin nor end with white space: else the white space around the cut is cut too."""
+    text = "".join(line + "\n" for line in lines)
+    pieces = list(_cut(iter([text]), 21))
+    assert all(piece.endswith("\n") for piece in pieces)
+    assert [i for ids in learned(spec).encode(pieces) for i in ids] == ids_of(spec, text)
+
+
+@few
+@given(st.text("ab \n", max_size=80))
+def test_a_cut_changes_no_more_than_the_white_space_around_it(text):
+    spec = Bpe(vocab=258)
+    assert [i for p in _cut(iter([text]), 5) for i in ids_of(spec, p)] == ids_of(spec, text), "of bytes, nothing"
+    spec = Bpe(vocab=300)
+    pieces = list(_cut(iter([text]), 5))
+    assert learned(spec).decode(i for p in pieces for i in ids_of(spec, p)) == text
