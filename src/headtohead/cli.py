@@ -165,6 +165,8 @@ def train(
     """
     from headtohead import commands, screen
 
+    if steps is not None and epochs is not None:
+        raise typer.BadParameter("--steps and --epochs: give one of them")
     if resume is not None:
         specs = [commands.resumed(resume)]
     elif (task is None) == (arm is None):
@@ -213,7 +215,7 @@ def classify(
     """The label of each text and the probability of every class."""
     from headtohead import commands, predict
 
-    given = [line for text in texts for line in (commands.given(text).splitlines() if text == "-" else [text])]
+    given = [line for t in texts for line in (commands.given(t).splitlines() if t == "-" else [commands.given(t)])]
     found = predict.classify(commands.trained(run, step), given)
     if as_json:
         _print_json([f.to_json() for f in found])

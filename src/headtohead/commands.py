@@ -14,7 +14,7 @@ from headtohead.arm import Arm, RunSpec, read_run
 from headtohead.data.corpora import Corpus, Files, Held, corpus_named
 from headtohead.errors import InputError, nearest
 from headtohead.machine import choose_device
-from headtohead.runs import Event, Finished, Options, Stopped
+from headtohead.runs import Event, Finished, NotBegun, Options, Stopped
 from headtohead.trained import Trained, load_trained
 from headtohead.userfiles import load_file
 from headtohead.workers import execute_many
@@ -66,7 +66,9 @@ def runs_of(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> list[R
 
 
 def resumed(name: str) -> RunSpec:
-    return read_run(store.find_run(name).spec)
+    spec = read_run(store.find_run(name).spec)
+    choose_device(spec.device)  # says so where this machine has none
+    return spec
 
 
 def execute_all(specs: list[RunSpec], jobs: int | None, save_every: float, log_to: str | None) -> Iterator[Event]:
@@ -84,12 +86,14 @@ def summary(event: Event) -> dict[str, Any]:
         record = event.record
         assert record.result is not None
         return {"run": event.id, "folder": event.folder, **record.result, "times": record.times}
+    if isinstance(event, NotBegun):
+        return {"run": None, "status": "not begun", "runs": event.runs}
     assert isinstance(event, Stopped)
     return {"run": event.id, "status": "stopped", "steps": event.done, "of": event.steps}
 
 
 def exit_code(ended: list[Event]) -> int:
-    if any(isinstance(event, Stopped) for event in ended):
+    if any(isinstance(event, Stopped | NotBegun) for event in ended):
         return 130
     finished = [event.record.result for event in ended if isinstance(event, Finished)]
     return 1 if any(r and r["status"] == "diverged" for r in finished) else 0
@@ -103,7 +107,12 @@ def trained(name: str, step: int | None) -> Trained:
 
 
 def given(text: str) -> str:
-    return sys.stdin.read() if text == "-" else text
+    """The text itself, or standard input for a dash."""
+    try:
+        raw = sys.stdin.buffer.read() if text == "-" else text.encode()
+        return raw.decode()
+    except UnicodeError:
+        raise InputError("the text is not UTF-8: convert it, e.g. with iconv -f latin1 -t utf-8") from None
 
 
 def run_rows() -> list[dict[str, Any]]:

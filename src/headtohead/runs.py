@@ -6,6 +6,7 @@ to the same bits: batches, dropout and schedules are functions of the step, the 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -14,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from headtohead import store
-from headtohead.arm import RunSpec
+from headtohead.arm import RunSpec, read_run
 from headtohead.errors import InputError
 from headtohead.machine import environment
 from headtohead.store import Record
@@ -90,7 +91,15 @@ class Finished:
         return Record(Path(self.folder))
 
 
-Event = Started | Progress | Looked | Stopped | Finished
+@dataclass(frozen=True)
+class NotBegun:
+    """Runs that were still to come when the user stopped."""
+
+    runs: int
+    id: str = ""
+
+
+Event = Started | Progress | Looked | Stopped | Finished | NotBegun
 
 
 # -- one run -----------------------------------------------------------------------------------------------------------
@@ -104,28 +113,30 @@ class Options:
     track: Callable[[RunSpec, Path], Any] | None = None  # opens a tracker
 
 
-def execute(spec: RunSpec, where: Path, options: Options | None = None) -> Iterator[Event]:
-    """Train the run, or go on with it, or say that it is there."""
+@dataclass
+class Stop:
+    """Whether the user has asked to stop."""
+
+    asked: bool = False
+
+
+def execute(spec: RunSpec, where: Path, options: Options | None = None, stop: Stop | None = None) -> Iterator[Event]:
+    """Train the run, or go on with it, or say that it is there. Signals are obeyed here, unless `stop` is given."""
     options = options or Options()
     spec = spec.resolved()
     folder = where / "runs" / spec.id
     if (folder / "result.json").is_file():
         yield Finished(spec.id, str(folder), already=True)
         return
-    with store.lock(folder), _stop_politely() as stop:
+    with store.lock(folder), stop_politely() if stop is None else nullcontext(stop) as stopping:
         if (folder / "result.json").is_file():  # finished while we waited to be started
             yield Finished(spec.id, str(folder), already=True)
             return
-        yield from _Session(spec, folder, options).run(stop)
-
-
-@dataclass
-class Stop:
-    asked: bool = False
+        yield from _Session(spec, folder, options).run(stopping)
 
 
 @contextmanager
-def _stop_politely() -> Iterator[Stop]:
+def stop_politely() -> Iterator[Stop]:
     """Ctrl-C and SIGTERM are noted and obeyed after the step: a half-made update is never saved. A second Ctrl-C
     stops at once and leaves the last checkpoint."""
     stop = Stop()
@@ -146,6 +157,12 @@ def _stop_politely() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
+@dataclass(frozen=True)
+class Ended:
+    status: str  # complete or diverged
+    step: int
+
+
 @dataclass
 class _Session:
     """One call's work on a run."""
@@ -159,33 +176,34 @@ class _Session:
 
     def run(self, stop: Stop) -> Iterator[Event]:
         torch.set_num_threads(self.spec.threads)
-        self._open()
         work = work_on(self.spec.arm)
-        device = self.spec.device
-        model = work.build(self.spec.seed).to(device)
+        plan = Plan.of(work)
+        model = work.build(self.spec.seed).to(self.spec.device)
         trainer = Trainer(model, self.spec.arm.train, work.steps, self.spec.seed)
-        self._write_environment()
-        lines = self._restore(model, trainer)
         tracker = self.options.track(self.spec, self.folder) if self.options.track else None
-        parameters = sum(p.numel() for p in model.parameters())
-        yield Started(self.spec.id, work.steps, trainer.done, parameters, work.facts(), work.warnings())
-        with lines:
-            ended = yield from self._train(work, model, trainer, lines, tracker, stop)
-            if ended is None:
-                yield Stopped(self.spec.id, trainer.done, work.steps)
-                return
-            result = self._conclude(work, model, trainer, ended)
-        if tracker:
-            tracker.finish({k: v for k, v in result["values"].items() if isinstance(v, int | float)})
+        self._open()  # only now: what cannot be trained leaves no run behind
+        figures: dict[str, Any] = {}
+        try:
+            with self._restore(model, trainer) as lines:
+                parameters = sum(p.numel() for p in model.parameters())
+                yield Started(self.spec.id, work.steps, trainer.done, parameters, work.facts(), work.warnings())
+                ended = yield from self._train(work, plan, model, trainer, lines, tracker, stop)
+                if ended is None:
+                    yield Stopped(self.spec.id, trainer.done, work.steps)
+                    return
+                figures = self._conclude(work, model, ended, lines)["values"]
+        finally:
+            if tracker:
+                tracker.finish({k: v for k, v in figures.items() if isinstance(v, int | float)})
         yield Finished(self.spec.id, str(self.folder))
 
     def _train(
-        self, work: Work, model: nn.Module, trainer: Trainer, lines: _Lines, tracker: Any, stop: Stop
-    ) -> Generator[Event, None, str | None]:
-        """Until the end ("complete" or "diverged …"), or until asked to stop (None)."""
-        plan, device, seed = Plan.of(work), self.spec.device, self.spec.seed
-        tokens, losses = 0, []
-        saved = said = clock = time.monotonic()
+        self, work: Work, plan: Plan, model: nn.Module, trainer: Trainer, lines: _Lines, tracker: Any, stop: Stop
+    ) -> Generator[Event, None, Ended | None]:
+        """Until the end, or until asked to stop (None)."""
+        device, seed = self.spec.device, self.spec.seed
+        tokens = 0
+        losses: list[Tensor] = []
 
         def loss_of(step: int) -> Tensor:
             nonlocal tokens
@@ -196,28 +214,26 @@ class _Session:
         if trainer.done == 0 and not lines.written:
             yield from self._look(0, work, model, lines, tracker, {})
             self._snapshot(0, plan, model)
-            clock = time.monotonic()
+        saved = said = clock = time.monotonic()
         done_before, seconds_before = trainer.done, self.seconds
         for step in trainer.fit(loss_of):
             losses.append(step.loss)
-            now = time.monotonic()
-            if plan.reads(step.done) or stop.asked or now - said > 1 or now - saved > self.options.save_every:
+            # asked once a step: a signal that comes between two looks must not find a step half taken down
+            now, asked, last = time.monotonic(), stop.asked, step.done == work.steps
+            saving = (asked or now - saved > self.options.save_every) and not last
+            if plan.reads(step.done) or saving or now - said > 1:
                 self.pending += [float(x) for x in losses]  # waits for the device, so not at every step
                 losses.clear()
-                wrong = next((n for n, x in enumerate(self.pending) if not math.isfinite(x)), None)
-                if wrong is not None:
-                    at = step.done - len(self.pending) + wrong + 1
-                    lines.write({"step": at, "status": "diverged"})
-                    self.seconds += time.monotonic() - clock
-                    return f"diverged at step {at}"
                 now = time.monotonic()
                 self.seconds, clock = self.seconds + now - clock, now
-                a_step = (self.seconds - seconds_before) / (step.done - done_before)
-                rate = tokens / max(1e-9, self.seconds - seconds_before)
-                if now - said > 0.1 or step.done == work.steps:
-                    left = a_step * (work.steps - step.done)
+                wrong = next((n for n, x in enumerate(self.pending) if not math.isfinite(x)), None)
+                if wrong is not None:
+                    return self._diverged(step.done - len(self.pending) + wrong + 1, lines)
+                if now - said > 0.1 or last:
+                    spent = max(1e-9, self.seconds - seconds_before)
+                    left = spent / (step.done - done_before) * (work.steps - step.done)
                     mean = float(np.mean(self.pending))
-                    yield Progress(self.spec.id, step.done, work.steps, mean, rate, left)
+                    yield Progress(self.spec.id, step.done, work.steps, mean, tokens / spent, left)
                     said = now
             if plan.reads(step.done):
                 line = {"train/batch_loss": float(np.mean(self.pending)), "lr": step.lr}
@@ -228,12 +244,18 @@ class _Session:
                     self._write(step.done, line, lines, tracker)
                 self._snapshot(step.done, plan, model)
                 clock = time.monotonic()  # looking is not training
-            if (stop.asked or time.monotonic() - saved > self.options.save_every) and step.done < work.steps:
+            if saving:
                 self._save(model, trainer, lines)
                 saved = clock = time.monotonic()
-            if stop.asked and step.done < work.steps:
-                return None
-        return "complete"
+                if asked:
+                    return None
+        if not all(bool(p.isfinite().all()) for p in model.parameters()):
+            return self._diverged(work.steps, lines)
+        return Ended("complete", work.steps)
+
+    def _diverged(self, step: int, lines: _Lines) -> Ended:
+        lines.write({"step": step, "status": "diverged"})
+        return Ended("diverged", step)
 
     def _look(
         self, done: int, work: Work, model: nn.Module, lines: _Lines, tracker: Any, line: dict[str, Any]
@@ -247,7 +269,7 @@ class _Session:
         chooser = "test" if "test" in work.data.tests and self.spec.arm.evaluate.watch_test else "validation"
         for name in ("validation", chooser):
             value = values.get(f"{name}/{figure}")
-            if value is not None and done > 0:
+            if value is not None and math.isfinite(value) and done > 0:
                 best = self.best and self.best["value"]
                 if best is None or (value < best if way == "min" else value > best):
                     self.best = {"figure": f"{name}/{figure}", "value": value, "step": done}
@@ -266,10 +288,16 @@ class _Session:
         with store.room_for(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         store.clear_unfinished(self.folder, self.folder / "snapshots")
-        if not (self.folder / "run.json").is_file():
-            store.write_whole(self.folder / "run.json", store.to_text(self.spec.to_json()))
-
-    def _write_environment(self) -> None:
+        path = self.folder / "run.json"
+        said = store.to_text(self.spec.to_json())
+        if path.is_file() and path.read_bytes() != said.encode():
+            try:
+                ours = read_run(json.loads(path.read_bytes())).id == self.spec.id  # of data that lay elsewhere
+            except ValueError:
+                ours = False
+            if not ours:
+                store.set_aside(path)
+        store.write_whole(path, said)
         store.write_whole(self.folder / "env.json", store.to_text(environment(self.spec)))
 
     def _save(self, model: nn.Module, trainer: Trainer, lines: _Lines) -> None:
@@ -277,8 +305,10 @@ class _Session:
         lines.sync()
         tensors = {f"model/{k}": v for k, v in model.state_dict().items()}
         tensors |= {f"optimizer/{k}": v for k, v in trainer.state().items()}
+        tensors = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
         facts = {
             "run": self.spec.id,
+            "sum": _sum(tensors),
             "done": trainer.done,
             "lines": lines.written,
             "pending": self.pending,
@@ -286,7 +316,7 @@ class _Session:
             "seconds": self.seconds,
         }
         path, old = self.folder / "checkpoint.safetensors", self.folder / "checkpoint.old.safetensors"
-        data = save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, {"facts": json.dumps(facts)})
+        data = save(tensors, {"facts": json.dumps(facts)})
         with store.room_for(path):
             if path.is_file():
                 os.replace(path, old)
@@ -301,14 +331,14 @@ class _Session:
                 continue
             try:
                 tensors, facts = _read_checkpoint(path)
-                if facts["run"] != self.spec.id or metrics.stat().st_size < facts["lines"]:
-                    raise ValueError("of another run")
-                model.load_state_dict(_below("model/", tensors))
-                trainer.restore(_below("optimizer/", tensors), facts["done"])
-            except (OSError, ValueError, KeyError, RuntimeError, safetensors.SafetensorError):
+                sound = facts["run"] == self.spec.id and facts["sum"] == _sum(tensors)
+                if not sound or metrics.stat().st_size < facts["lines"]:
+                    raise ValueError("not as it was written")
+            except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError):
                 store.set_aside(path)
-                trainer.__init__(model, trainer.spec, trainer.steps, trainer.seed)  # type: ignore[misc]
                 continue
+            model.load_state_dict(_below("model/", tensors))
+            trainer.restore(_below("optimizer/", tensors), facts["done"])
             self.pending, self.best, self.seconds = facts["pending"], facts["best"], facts["seconds"]
             return _Lines(metrics, facts["lines"])
         return _Lines(metrics, 0)
@@ -316,27 +346,29 @@ class _Session:
     def _snapshot(self, done: int, plan: Plan, model: nn.Module) -> None:
         if done in plan.snapshots:
             path = self.folder / "snapshots" / f"step-{done:08d}.safetensors"
-            store.write_whole(path, _weights(model, self.spec.id, done))
+            store.write_whole(path, _weights(model))
 
-    def _conclude(self, work: Work, model: nn.Module, trainer: Trainer, ended: str) -> dict[str, Any]:
+    def _conclude(self, work: Work, model: nn.Module, ended: Ended, lines: _Lines) -> dict[str, Any]:
         """The test sets are read here, once. Weights before result: what is listed as complete is whole."""
         model.eval()
-        status = ended.split()[0]
         values: dict[str, Any] = {}
         items: dict[str, np.ndarray] = {}
-        if status == "complete":
+        if ended.status == "complete":
             for name in work.sets(tests=True):
                 measured = work.look(model, name, self.spec.device)
                 values |= {f"{name}/{k}": v for k, v in measured.values.items()}
                 items |= {f"{name}/{k}": v for k, v in measured.items.items()}
+            if not all(math.isfinite(v) for k, v in values.items() if k.endswith("/loss")):
+                ended, values, items = self._diverged(ended.step, lines), {}, {}  # the last update was the one too many
+        if ended.status == "complete":
+            store.write_whole(self.folder / "model.safetensors", _weights(model))
         store.write_whole(self.folder / "tokenizer.json", store.to_text(work.vocabulary.state()))
         store.write_whole(self.folder / "items.npz", _npz(items))
-        store.write_whole(self.folder / "model.safetensors", _weights(model, self.spec.id, trainer.done))
-        store.write_whole(self.folder / "times.json", store.to_text(self._times(work, trainer)))
+        store.write_whole(self.folder / "times.json", store.to_text(self._times(ended.step)))
         result = {
-            "status": status,
-            "ended": ended,
-            "steps": trainer.done,
+            "status": ended.status,
+            "ended": ended.status if ended.status == "complete" else f"{ended.status} at step {ended.step}",
+            "steps": ended.step,
             "parameters": sum(p.numel() for p in model.parameters()),
             "values": values,
             "best": self.best,
@@ -348,10 +380,10 @@ class _Session:
             (self.folder / name).unlink(missing_ok=True)
         return result
 
-    def _times(self, work: Work, trainer: Trainer) -> dict[str, Any]:
+    def _times(self, steps: int) -> dict[str, Any]:
         return {
             "seconds": self.seconds,
-            "step_ms": 1000 * self.seconds / max(1, trainer.done),
+            "step_ms": 1000 * self.seconds / max(1, steps),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
@@ -387,14 +419,15 @@ class _Lines:
     def __init__(self, path: Path, keep: int) -> None:
         self.path, self.written = path, keep
         with store.room_for(path):
-            self.file = open(path, "ab")  # noqa: SIM115
+            self.file = open(path, "ab", buffering=0)  # noqa: SIM115  (unbuffered: closing has nothing left to write)
             self.file.truncate(keep)
 
     def write(self, values: dict[str, Any]) -> None:
-        line = (json.dumps(values, ensure_ascii=False) + "\n").encode()
+        line = (json.dumps(store.plain(values), ensure_ascii=False, allow_nan=False) + "\n").encode()
         with store.room_for(self.path):
-            self.file.write(line)
-            self.file.flush()
+            left = memoryview(line)
+            while left:
+                left = left[self.file.write(left) :]
         self.written += len(line)
 
     def sync(self) -> None:
@@ -419,9 +452,18 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-def _weights(model: nn.Module, run: str, step: int) -> bytes:
-    tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
-    return save(tensors, {"format": "pt", "run": run, "step": str(step)})
+def _sum(tensors: dict[str, Tensor]) -> str:
+    """A checksum of names and bits."""
+    whole = hashlib.sha256()
+    for name in sorted(tensors):
+        whole.update(name.encode())
+        whole.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+    return whole.hexdigest()
+
+
+def _weights(model: nn.Module) -> bytes:
+    """One note only: safetensors writes several in an order drawn anew every time."""
+    return save({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, {"format": "pt"})
 
 
 def _npz(arrays: dict[str, np.ndarray]) -> bytes:

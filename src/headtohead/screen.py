@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from headtohead.runs import Event, Finished, Looked, Progress, Started, Stopped
+from headtohead.runs import Event, Finished, Looked, NotBegun, Progress, Started, Stopped
 from headtohead.store import Record
 
 if TYPE_CHECKING:
@@ -118,6 +118,9 @@ def show_result(record: Record, console: Console) -> None:
         return
     values = result["values"]
     names = list(dict.fromkeys(key.partition("/")[0] for key in values))
+    if not names:
+        console.print(f"run {record.id} is complete; no set was measured", markup=False)
+        return
     shown = [f for f in ("accuracy", "macro_f1", "loss", "perplexity", "bits_per_byte") if f"{names[0]}/{f}" in values]
     table = Table("set", *(f.replace("_", " ") for f in shown), title=f"Run {record.id}", title_justify="left")
     for name in names:
@@ -146,6 +149,8 @@ def show_end(ended: list[Event], console: Console) -> None:
             if event.already:
                 console.print(f"run {event.id} is in the store already", markup=False)
             show_result(event.record, console)
+        elif isinstance(event, NotBegun):
+            console.print(f"{event.runs} runs were not begun: give the same command again", markup=False)
         elif isinstance(event, Stopped):
             console.print(
                 f"run {event.id} stopped at step {event.done:,} of {event.steps:,}, everything is saved; go on with: "

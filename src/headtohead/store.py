@@ -18,8 +18,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,6 +65,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
         try:
+            os.chmod(aside, 0o644)  # not for its owner alone: folders are copied and shared
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -83,7 +86,16 @@ def clear_unfinished(*folders: Path) -> None:
 
 
 def to_text(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: what is not a finite number is null."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,12 @@ class Record:
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
-        return self._json("result.json") if (self.folder / "result.json").is_file() else None
+        if not (self.folder / "result.json").is_file():
+            return None
+        found = self._json("result.json")
+        if not isinstance(found, dict) or "status" not in found:
+            raise self._unreadable("result.json")
+        return found
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -141,7 +158,11 @@ class Record:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise InputError(f"{path} cannot be read: it is torn or not ours; set it aside and train again") from None
+            raise self._unreadable(name) from None
+
+    def _unreadable(self, name: str) -> InputError:
+        path = self.folder / name
+        return InputError(f"{path} cannot be read: it is torn or not ours; set it aside and train again")
 
 
 def runs(where: Path | None = None) -> list[Record]:
@@ -194,7 +215,10 @@ def lock(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / "LOCK", "a+b")  # noqa: SIM115
     with file:
-        if not _lock_file(file):
+        tries = 25  # someone who only asks holds it for a moment
+        while not _lock_file(file) and (tries := tries - 1):
+            time.sleep(0.02)
+        if not tries:
             raise InputError(f"run {folder.name} is being trained by another process: wait for it, or stop it")
         yield
 

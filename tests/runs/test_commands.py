@@ -99,7 +99,6 @@ def test_no_set_need_be_held_out(text: Path, type_in: Any) -> None:
     assert list(done.json[0]["data"]["sets"]) == ["train"]
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="screen.show_result: no set at all is an IndexError")
 def test_no_set_need_be_looked_at(text: Path, type_in: Any) -> None:
     nothing = [f"--set={s}=0" for s in ("data.validation", "data.test", "evaluate.train")]
     assert type_in(*LM, "--data", text, *nothing).code == 0
@@ -257,12 +256,10 @@ def test_bad_input_is_one_line(command: str, says: str, tmp_path: Path, type_in:
     is_one_line(type_in(*command.split()), says)
 
 
-@pytest.mark.xfail(strict=True, reason="runs.run says its opening lines before the plan is checked")
 def test_snapshots_beyond_the_end_are_one_line(text: Path, type_in: Any) -> None:
     is_one_line(type_in(*LM, "--data", text, "--set", "evaluate.snapshots=(3,)"), "choose from 0 to 2")
 
 
-@pytest.mark.xfail(strict=True, reason="runs._open comes before anything is checked, and leaves a run that never was")
 @pytest.mark.parametrize("wrong", ["--set=model.block=99999", "--log-to=nonsense", "--set=evaluate.snapshots=(3,)"])
 def test_what_cannot_be_trained_is_not_listed_as_a_run(wrong: str, text: Path) -> None:
     assert h2h(*LM, "--data", text, wrong).code == 2
@@ -295,7 +292,6 @@ def test_a_run_that_cannot_be_told_or_used_is_one_line(text: Path, table: Path, 
     is_one_line(type_in("classify", classifier, ""), "without a single token")
 
 
-@pytest.mark.xfail(strict=True, reason="commands.given and predict.score take text that is not UTF-8 for text")
 @pytest.mark.parametrize("given", ["argument", "standard input"])
 def test_text_that_is_not_utf_8_is_one_line(given: str, text: Path, type_in: Any) -> None:
     type_in(*LM, "--data", text)
@@ -306,7 +302,6 @@ def test_text_that_is_not_utf_8_is_one_line(given: str, text: Path, type_in: Any
     is_one_line(done, "UTF-8")
 
 
-@pytest.mark.xfail(strict=True, reason="cli.train: of --steps and --epochs the second silently wins")
 def test_steps_and_epochs_together_are_refused(text: Path, type_in: Any) -> None:
     is_one_line(type_in(*LM, "--data", text, "--epochs", 1), "epochs")
 

@@ -115,7 +115,6 @@ def test_a_stopped_run_has_json_too(text: Path, home: Path) -> None:
     assert 20 <= row["steps"] < row["of"] == 300
 
 
-@pytest.mark.xfail(strict=True, reason="runs: a stop noted while a run ends is forgotten, and the next run begins")
 def test_a_stop_while_a_run_ends_is_obeyed_before_the_next(text: Path, home: Path) -> None:
     """A long text to test on keeps the end of the run long enough to meet it."""
     Path("long.txt").write_text("we the people\n" * 40_000)
@@ -135,7 +134,6 @@ def test_a_stop_while_a_run_ends_is_obeyed_before_the_next(text: Path, home: Pat
             signal.SIGINT,
             5,
             marks=[
-                pytest.mark.xfail(strict=True, reason="workers: a pool that is stopped trains what it had fetched"),
                 pytest.mark.slow,
             ],
         ),
@@ -143,7 +141,6 @@ def test_a_stop_while_a_run_ends_is_obeyed_before_the_next(text: Path, home: Pat
             signal.SIGTERM,
             2,
             marks=[
-                pytest.mark.xfail(strict=True, reason="workers: SIGTERM ends the parent alone, workers are orphans"),
                 pytest.mark.slow,
             ],
         ),
@@ -198,26 +195,7 @@ def _without(path: Path, prefix: str) -> dict[str, object]:
     return {k: v for k, v in load_file(path).items() if not k.startswith(prefix)}
 
 
-UNSEEN = {
-    "facts of no kind": "a TypeError in runs._restore is a traceback",
-    "no optimizer": "runs._restore takes a checkpoint without its optimizer",
-    "zeros at the end": "a checkpoint has no checksum",
-}
-
-
-def _damages(first: bool) -> list[object]:
-    polluted = {
-        "some of the weights": "what load_state_dict copied before it failed stays in the model that starts anew",
-        "an optimizer of something else": "the weights of a refused checkpoint stay in the model that starts anew",
-    }
-    reasons = UNSEEN if first else UNSEEN | polluted
-    return [
-        pytest.param(d, marks=pytest.mark.xfail(strict=True, reason=reasons[d]) if d in reasons else ())
-        for d in DAMAGES
-    ]
-
-
-@pytest.mark.parametrize("damage", _damages(first=True))
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(
     damage: str, spec: RunSpec, folder: Path, home: Path, wanted: dict[str, object]
 ) -> None:
@@ -231,7 +209,7 @@ def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(
     assert _but_the_place(results(folder)) == wanted
 
 
-@pytest.mark.parametrize("damage", _damages(first=False))
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_without_a_sound_checkpoint_a_run_starts_anew(
     damage: str, spec: RunSpec, folder: Path, home: Path, wanted: dict[str, object]
 ) -> None:
@@ -311,7 +289,6 @@ def test_without_its_metrics_a_run_starts_anew(
     assert _but_the_place(results(folder)) == wanted
 
 
-@pytest.mark.xfail(strict=True, reason="runs._open trusts any run.json that is there")
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b"null", b"\x00" * 99])
 def test_a_torn_spec_is_set_aside_and_written_again(
     content: bytes, spec: RunSpec, folder: Path, home: Path, wanted: dict[str, object]
@@ -332,12 +309,9 @@ def test_a_run_whose_spec_is_torn_is_listed_as_such(spec: RunSpec, folder: Path)
     assert resumed.err.count("\n") == 1
 
 
-FOREIGN = pytest.mark.xfail(strict=True, reason="a result.json that is JSON but none of ours is a traceback")
-
-
 @pytest.mark.parametrize(
     "content",
-    [b"", b'{"status": "comp', b"\x00" * 9, *(pytest.param(c, marks=FOREIGN) for c in (b"{}", b"null", b"[]"))],
+    [b"", b'{"status": "comp', b"\x00" * 9, b"{}", b"null", b"[]"],
 )
 def test_a_torn_result_is_one_line_and_once_set_aside_the_run_ends_in_the_same_bits(
     content: bytes, spec: RunSpec, home: Path, wanted: dict[str, object]
@@ -354,7 +328,6 @@ def test_a_torn_result_is_one_line_and_once_set_aside_the_run_ends_in_the_same_b
     assert _but_the_place(results(path.parent)) == wanted
 
 
-@pytest.mark.xfail(strict=True, reason="runs.run opens metrics.jsonl before its first event and closes it only after")
 def test_a_run_given_up_at_its_first_event_leaves_no_file_open(spec: RunSpec, home: Path) -> None:
     events = execute(spec, home)
     next(events)
@@ -406,7 +379,6 @@ def test_text_that_changed_is_not_gone_on_with(spec: RunSpec, text: Path) -> Non
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.xfail(strict=True, reason="commands.resumed does not ask whether this machine has the run's device")
 def test_a_run_of_another_machines_device_is_one_line(spec: RunSpec, home: Path) -> None:
     of_cuda = spec.set("device", "cuda")
     folder = home / "runs" / of_cuda.id

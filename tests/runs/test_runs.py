@@ -180,9 +180,6 @@ def test_a_diverged_run_is_kept_and_says_so(text: Path, home: Path) -> None:
     assert "in the store already" in again.out
 
 
-@pytest.mark.xfail(
-    strict=True, reason="runs: a diverged run keeps the step and weights of when it happened to be noticed"
-)
 def test_a_diverged_run_is_the_same_bits_whenever_it_was_noticed(text: Path, home: Path, tmp_path: Path) -> None:
     spec = run_on(text, BURSTS, "train.steps=400", "evaluate.every=100")
     train(spec, home, save_every=0)  # looks at every loss
@@ -190,21 +187,18 @@ def test_a_diverged_run_is_the_same_bits_whenever_it_was_noticed(text: Path, hom
     assert results(home / "runs" / spec.id) == results(tmp_path / "elsewhere" / "runs" / spec.id)
 
 
-@pytest.mark.xfail(strict=True, reason="runs: weights that burst in the last step are called complete")
 def test_a_run_that_diverges_in_its_last_step_is_not_complete(text: Path, home: Path) -> None:
     result = record(run_on(text, BURSTS, "train.steps=1"), home).result
     assert result is not None
     assert result["status"] == "diverged"
 
 
-@pytest.mark.xfail(strict=True, reason="runs._look: once the best value is NaN nothing is better")
 def test_the_best_step_is_never_one_that_is_not_a_number(text: Path, home: Path) -> None:
     result = record(run_on(text, BURSTS, "train.steps=3", "evaluate.every=1"), home).result
     assert result is not None
     assert result["best"] is None or np.isfinite(result["best"]["value"])
 
 
-@pytest.mark.xfail(strict=True, reason="json.dumps writes NaN and Infinity, which are no JSON")
 def test_what_is_written_is_json_even_where_it_is_not_a_number(text: Path, home: Path) -> None:
     made = record(run_on(text, BURSTS, "train.steps=3", "evaluate.every=1"), home)
 
@@ -299,7 +293,6 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
     assert results(home / "runs" / spec.id) == results(tmp_path / "elsewhere" / "runs" / spec.id)
 
 
-@pytest.mark.xfail(strict=True, reason="runs._Lines: closing writes the refused line once more, outside room_for")
 def test_a_disk_too_full_for_metrics_is_one_line(text: Path) -> None:
     h2h("train", "lm", "--data", text, *SMALL_OPTIONS, "--steps", 1)
     full = h2h("train", "lm", "--data", text, *SMALL_OPTIONS, "--steps", 99, largest=4000)
@@ -307,7 +300,6 @@ def test_a_disk_too_full_for_metrics_is_one_line(text: Path) -> None:
     assert full.code == 3
 
 
-@pytest.mark.xfail(strict=True, reason="encoded._keep: numpy says a full disk without a reason: 'None'")
 def test_a_disk_too_full_for_tokens_is_one_line_with_a_reason(text: Path) -> None:
     full = h2h("train", "lm", "--data", text, *SMALL_OPTIONS, "--steps", 1, largest=4000)
     assert full.code == 3

@@ -170,7 +170,6 @@ def test_a_lock_is_held_by_one_process_and_freed_when_it_dies(home: Path) -> Non
     assert not locked(folder)
 
 
-@pytest.mark.xfail(strict=True, reason="store.locked holds the lock while it asks, and store.lock tries but once")
 def test_asking_whether_a_run_is_locked_never_keeps_another_from_it(home: Path) -> None:
     folder = a_run(home, "abc")
     with lock(folder):

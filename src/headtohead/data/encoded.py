@@ -249,7 +249,7 @@ def _keep(folder: Path, make: Any) -> None:
             _give_back()
     except OSError as error:
         raise Unavailable(
-            f"cannot keep tokens in {folder.parent}: {error.strerror}; "
+            f"cannot keep tokens in {folder.parent}: {error.strerror or error}; "
             "free some room, or set HEADTOHEAD_CACHE to another folder"
         ) from None
 
