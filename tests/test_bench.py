@@ -136,7 +136,12 @@ def test_ctrl_c_ends_the_contenders(tmp_path):
         before=f"open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid())); time.sleep(60)",
     )
     call = f"import pathlib, headtohead.bench as b; b.run('decoder', pathlib.Path({str(tmp_path)!r}), 1, 1, (1,))"
-    parent = subprocess.Popen([sys.executable, "-c", call], stderr=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", call],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
     wait_for(lambda: (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text())
     parent.send_signal(signal.SIGINT)
     _, said = parent.communicate(timeout=20)

@@ -185,11 +185,13 @@ class Attention(nn.Module):
     def _projected(self, x: Tensor, reach: Reach) -> tuple[Tensor, ...]:
         """q, k and v (B, T, heads · d) by one product: three of a third the size take longer."""
         layers = (self.q, self.k, self.v)
-        weight = torch.cat([layer.weight for layer in layers])
-        bias = None
-        if any(layer.bias is not None for layer in layers):
-            bias = torch.cat([_bias_or_zeros(layer) for layer in layers])
-        together = F.linear(x, weight, bias)
+        if any(_is_watched(layer) for layer in layers):  # by a tap, or replaced: each must be called itself
+            together = torch.cat([layer(x) for layer in layers], dim=-1)
+        else:
+            weight, bias = torch.cat([layer.weight for layer in layers]), None
+            if any(layer.bias is not None for layer in layers):
+                bias = torch.cat([_bias_or_zeros(layer) for layer in layers])
+            together = F.linear(x, weight, bias)
         if reach.packing is not None:
             together = reach.packing.spread(together)
         return together.split([layer.out_features for layer in layers], dim=-1)
@@ -212,3 +214,7 @@ class Attention(nn.Module):
 
 def _bias_or_zeros(layer: nn.Linear) -> Tensor:
     return layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
+
+
+def _is_watched(layer: nn.Module) -> bool:
+    return type(layer) is not nn.Linear or bool(layer._forward_hooks or layer._forward_pre_hooks)
