@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headtohead.doctor import processor
 from headtohead.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -467,7 +468,7 @@ class Result:
             "warm_up_rounds": WARM_UP_ROUNDS,
             "steps_a_turn": self.steps,
             "machine": {
-                "cpu": _cpu(),
+                "cpu": processor(),
                 "cores": _cores(),
                 "python": platform.python_version(),
                 "torch": self.machine.library,
@@ -700,10 +701,3 @@ class _Progress:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file() and (model := re.search(r"model name\s*:\s*(.+)", info.read_text(encoding="utf-8"))):
-        return model[1].strip()
-    return platform.processor() or platform.machine()

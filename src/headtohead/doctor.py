@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ class Finding(NamedTuple):
 def examine() -> list[Finding]:
     return [
         Finding("Python", platform.python_version()),
+        Finding("processor", processor()),
         Finding("cores", str(os.cpu_count() or 1), "" if (os.cpu_count() or 1) > 1 else "runs go one after the other"),
         Finding("memory", _memory()),
         *(_package(name, remedy) for name, remedy in _PACKAGES.items()),
@@ -45,6 +47,13 @@ def _package(name: str, remedy: str) -> Finding:
         return Finding(name, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
         return Finding(name, "absent", remedy)
+
+
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file() and (model := re.search(r"model name\s*:\s*(.+)", info.read_text(encoding="utf-8"))):
+        return model[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def _memory() -> str:

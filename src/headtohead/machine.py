@@ -6,13 +6,13 @@ import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from headtohead import __version__
 from headtohead.arm import RunSpec
+from headtohead.doctor import processor
 from headtohead.errors import InputError, Unavailable
 
 
@@ -29,22 +29,12 @@ def environment(spec: RunSpec) -> dict[str, Any]:
         "packages": packages,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "device": spec.device,
         "threads": spec.threads,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def choose_device(wanted: str) -> str:
