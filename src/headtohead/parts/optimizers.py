@@ -7,8 +7,9 @@ dimension; weight decay applies to the first only, unless the part is told to de
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +26,20 @@ class Groups:
     plain: tuple[nn.Parameter, ...]  # biases, gains: fewer than two dimensions
 
 
+class Stepper(Protocol):
+    """What training needs of an optimizer; any of torch's own will do."""
+
+    param_groups: list[dict[str, Any]]  # each with `params` and `lr`
+    state: Any  # parameter → name → tensor or number
+
+    def step(self) -> Any: ...
+
+
 class Optimizer(Part, family="optimizer", of="train"):
     """How a gradient becomes an update. Every optimizer has a peak learning rate `lr`, which the schedule scales."""
 
     @abc.abstractmethod
-    def build(self, groups: Groups) -> list[torch.optim.Optimizer]:
+    def build(self, groups: Groups) -> list[Stepper]:
         """Optimizers that together own every parameter once; each group's `lr` is its peak."""
 
 
@@ -54,9 +64,9 @@ class AdamW(Optimizer):
     weight_decay: float = knob(default=0.01, ge=0, help="pull towards zero")
     decay_all: bool = knob(default=False, help="biases and gains decay too")
 
-    def build(self, groups: Groups) -> list[torch.optim.Optimizer]:
+    def build(self, groups: Groups) -> list[Stepper]:
         made = _split(groups, self.weight_decay, self.decay_all)
-        return [torch.optim.AdamW(made, lr=self.lr, betas=self.betas, eps=self.eps, fused=True)]
+        return [_adam(made, self, decoupled=True)]
 
 
 class Adam(Optimizer):
@@ -69,9 +79,58 @@ class Adam(Optimizer):
     betas: tuple[float, float] = knob(default=(0.9, 0.999), help="memory of the mean and of the square")
     eps: float = knob(default=1e-8, gt=0, help="keeps the division finite")
 
-    def build(self, groups: Groups) -> list[torch.optim.Optimizer]:
+    def build(self, groups: Groups) -> list[Stepper]:
         made = _split(groups, 0.0, False)
-        return [torch.optim.Adam(made, lr=self.lr, betas=self.betas, eps=self.eps, fused=True)]
+        return [_adam(made, self, decoupled=False)]
+
+
+def _adam(groups: list[dict[str, Any]], spec: Adam | AdamW, decoupled: bool) -> Stepper:
+    kernel = getattr(torch, "_fused_adamw_" if decoupled else "_fused_adam_", None)
+    if kernel is not None and all(p.device.type == "cpu" for group in groups for p in group["params"]):
+        return FusedAdam(groups, spec, kernel)
+    whole = torch.optim.AdamW if decoupled else torch.optim.Adam
+    return whole(groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, fused=True)
+
+
+class FusedAdam:
+    """torch's fused kernel for Adam and AdamW without the optimizer around it, to the same bits. For models of this
+    size what surrounds the kernel takes longer than the kernel, and loads a compiler that nobody asked for."""
+
+    def __init__(self, groups: list[dict[str, Any]], spec: Adam | AdamW, kernel: Callable[..., None]) -> None:
+        self.param_groups = [{**group, "lr": spec.lr} for group in groups]
+        self.state: dict[nn.Parameter, dict[str, Any]] = {p: {} for group in groups for p in group["params"]}
+        self.betas, self.eps, self.kernel = spec.betas, spec.eps, kernel
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            moved = [p for p in group["params"] if p.grad is not None]
+            if not moved:
+                continue
+            states = [self._advanced(p) for p in moved]
+            counts = {n: torch.tensor(float(n)) for n in {state["step"] for state in states}}
+            self.kernel(
+                moved,
+                [p.grad for p in moved],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],  # the largest squares: AMSGrad's
+                [counts[state["step"]] for state in states],
+                lr=group["lr"],
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                weight_decay=group["weight_decay"],
+                eps=self.eps,
+                amsgrad=False,
+                maximize=False,
+            )
+
+    def _advanced(self, p: nn.Parameter) -> dict[str, Any]:
+        state = self.state[p]
+        if not state:
+            state |= {"step": 0, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+        state["step"] = int(state["step"]) + 1
+        return state
 
 
 class SGD(Optimizer):
@@ -85,7 +144,7 @@ class SGD(Optimizer):
     nesterov: bool = knob(default=False, help="look ahead; needs momentum")
     weight_decay: float = knob(default=0.0, ge=0, help="pull towards zero, through the gradient")
 
-    def build(self, groups: Groups) -> list[torch.optim.Optimizer]:
+    def build(self, groups: Groups) -> list[Stepper]:
         made = _split(groups, self.weight_decay, False)
         nesterov = self.nesterov and self.momentum > 0
         return [torch.optim.SGD(made, lr=self.lr, momentum=self.momentum, nesterov=nesterov, fused=True)]
@@ -102,7 +161,7 @@ class Adagrad(Optimizer):
     initial: float = knob(default=0.0, ge=0, help="what the sum starts from")
     weight_decay: float = knob(default=0.0, ge=0, help="pull towards zero, through the gradient")
 
-    def build(self, groups: Groups) -> list[torch.optim.Optimizer]:
+    def build(self, groups: Groups) -> list[Stepper]:
         made = _split(groups, self.weight_decay, False)
         return [torch.optim.Adagrad(made, lr=self.lr, eps=self.eps, initial_accumulator_value=self.initial, fused=True)]
 
@@ -119,14 +178,14 @@ class Muon(Optimizer):
     weight_decay: float = knob(default=0.0, ge=0, help="pull towards zero, of the matrices")
     rest: AdamW = knob(default=AdamW(), help="the optimizer of everything else, with its own learning rate")
 
-    def build(self, groups: Groups) -> list[torch.optim.Optimizer]:
+    def build(self, groups: Groups) -> list[Stepper]:
         made = self.rest.build(Groups((), groups.tables, groups.plain)) if groups.tables or groups.plain else []
         if groups.matrices:
             made.insert(0, Orthogonal(list(groups.matrices), self))  # first: its rate is the one that is shown
         return made
 
 
-class Orthogonal(torch.optim.Optimizer):
+class Orthogonal:
     """Muon's own rule. Nesterov momentum; the step is scaled by sqrt(max(1, rows/columns)).
 
     Matrices of one shape are made orthogonal together, as one batched product: small products one by one would cost
@@ -134,11 +193,12 @@ class Orthogonal(torch.optim.Optimizer):
     """
 
     def __init__(self, matrices: list[nn.Parameter], spec: Muon) -> None:
-        super().__init__(matrices, {"lr": spec.lr})
+        self.param_groups: list[dict[str, Any]] = [{"params": matrices, "lr": spec.lr}]
+        self.state: dict[nn.Parameter, dict[str, Any]] = {w: {} for w in matrices}
         self.momentum, self.steps, self.weight_decay = spec.momentum, spec.steps, spec.weight_decay
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self) -> None:
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[nn.Parameter]] = {}
             for w in group["params"]:
