@@ -78,7 +78,7 @@ decoder_run = Arm(
     tokenizer=Word(),
     model=decoder,
     train=TrainSpec(steps=500, batch=16, optimizer=Adam(lr=1e-3), sampling=ShuffledWindows(stride=1)),
-    evaluate=EvalSpec(every=100, train=1600, stride=1, windows=1600, watch_test=True),
+    evaluate=EvalSpec(every=100, train=1600, along=None, stride=1, windows=1600, watch_test=True),
 )
 classifier_run = Arm(
     task="classifier",
@@ -86,7 +86,7 @@ classifier_run = Arm(
     tokenizer=Word(),
     model=classifier,
     train=TrainSpec(steps=None, epochs=15, batch=16, optimizer=Adam(lr=1e-3)),
-    evaluate=EvalSpec(train=3000, watch_test=True),
+    evaluate=EvalSpec(train=3000, along=None, watch_test=True),
 )
 
 # 002 on a fiftieth of its training tokens: h2h train --arm recipes/documents.py:shakespeare_run --threads 2

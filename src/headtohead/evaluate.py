@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.data.batches import Encoded, sentences, windows_in
+from headtohead.data.batches import Encoded, sentences
 from headtohead.data.encoded import TextSet
 from headtohead.spec import Spec, knob
 
@@ -24,6 +24,9 @@ class EvalSpec(Spec):
 
     every: int | None = knob(default=None, ge=1, help="steps between looks; none: ten times a run, or once an epoch")
     train: int = knob(default=256, ge=0, help="training windows or texts to measure too, evenly spread; 0: none")
+    along: int | None = knob(
+        default=256, ge=1, help="held-out windows or texts to measure along the way, evenly spread; none: all of them"
+    )
     stride: int | None = knob(default=None, ge=1, help="tokens between windows; none: the block, each token once")
     count: Literal["all", "new"] = knob(
         default="all", help="of overlapping windows count all tokens, or only those not yet counted"
@@ -50,7 +53,7 @@ class LanguageModelLike(Protocol):
 def running_text(
     model: LanguageModelLike, text: TextSet, spec: EvalSpec, block: int, device: str, spread: int | None = None
 ) -> Measured:
-    """Windows of the text, each with a loss of its own. With `spread`, so many windows from all over it."""
+    """Windows of the text, each with a loss of its own. With `spread`, only so many, from all over it."""
     tokens = text.tokens
     starts, counted = _windows(len(tokens), spec, block, spread)
     total = np.zeros(len(starts))  # of each window, in nats
@@ -75,10 +78,6 @@ def running_text(
 
 def _windows(count: int, spec: EvalSpec, block: int, spread: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Where windows begin, and how many of each one's last tokens count."""
-    if spread is not None:
-        last = windows_in(np.empty(count, np.uint8), block) - 1
-        starts = np.unique(np.linspace(0, last, min(spread, last + 1)).round().astype(np.int64))
-        return starts, np.full(len(starts), block)
     stride = spec.stride or block
     starts = np.arange(0, max(1, count - 1), stride)
     if stride < block:  # overlapping windows are whole ones
@@ -87,7 +86,13 @@ def _windows(count: int, spec: EvalSpec, block: int, spread: int | None) -> tupl
     lengths = np.minimum(block, count - 1 - starts)
     if spec.count == "new":
         lengths[1:] = np.minimum(lengths[1:], stride)
-    return starts, lengths
+    which = _spread(len(starts), spread)
+    return starts[which], lengths[which]
+
+
+def _spread(count: int, some: int | None) -> np.ndarray:
+    """So many of `count` places, evenly; none: all."""
+    return np.linspace(0, count - 1, count if some is None else min(some, count)).round().astype(np.int64)
 
 
 def _batches(count: int, size: int) -> list[slice]:
@@ -108,9 +113,7 @@ def labelled(
     model: nn.Module, items: Encoded, classes: int, spec: EvalSpec, block: int, device: str, spread: int | None = None
 ) -> Measured:
     """Every sentence's prediction and loss; batches sorted by length, which changes no figure but saves padding."""
-    which = np.arange(len(items))
-    if spread is not None and spread < len(items):
-        which = np.unique(np.linspace(0, len(items) - 1, spread).round().astype(np.int64))
+    which = _spread(len(items), spread)
     order = which[np.argsort(items.lengths[which], kind="stable")]
     predicted, loss = np.zeros(len(items), np.int64), np.zeros(len(items))
     for rows in _batches(len(order), spec.batch):

@@ -263,7 +263,7 @@ class _Session:
         model.eval()
         values = dict(line)
         for name in work.sets(tests=self.spec.arm.evaluate.watch_test):
-            measured = work.look(model, name, self.spec.device).values
+            measured = work.look(model, name, self.spec.device, last=False).values
             values |= {f"{name}/{k}": v for k, v in measured.items() if isinstance(v, float)}
         figure, way = work.goal
         chooser = "test" if "test" in work.data.tests and self.spec.arm.evaluate.watch_test else "validation"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any, Literal
 
 import numpy as np
@@ -52,8 +53,13 @@ class Work(abc.ABC):
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor: ...
 
     @abc.abstractmethod
-    def look(self, model: nn.Module, name: str, device: str) -> Measured:
-        """Measure one set; `train` is a part of the training data."""
+    def look(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
+        """Measure one set, at the end of a run as a whole; `train` is a part of the training data."""
+
+    def spread(self, name: str, last: bool) -> int | None:
+        """How many windows or texts of a set to measure; none: all."""
+        spec = self.arm.evaluate
+        return spec.train if name == "train" else None if last else spec.along
 
     def sets(self, tests: bool) -> list[str]:
         """What to look at, with or without the test sets."""
@@ -95,12 +101,13 @@ class LanguageModelling(Work):
         assert isinstance(model, LanguageModel)
         return model.mean_loss(_tensor(batch.ids, device), _tensor(batch.targets, device))
 
-    def look(self, model: nn.Module, name: str, device: str) -> Measured:
+    def look(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
         assert isinstance(model, LanguageModel)
+        text = self.data.train if name == "train" else self.data.held[name]
         spec, block = self.arm.evaluate, self.arm.model.block
-        if name == "train":
-            return evaluate.running_text(model, self.data.train, spec, block, device, spread=spec.train)
-        return evaluate.running_text(model, self.data.held[name], spec, block, device)
+        if name == "train":  # from all over it, whatever part of the other sets is asked for
+            spec = dataclasses.replace(spec, stride=None, windows=None)
+        return evaluate.running_text(model, text, spec, block, device, self.spread(name, last))
 
     def facts(self) -> dict[str, Any]:
         return {"vocabulary": self.vocabulary.size, "sets": self.data.facts()}
@@ -139,11 +146,10 @@ class Classification(Work):
         logits = model(_tensor(batch.ids, device), _tensor(batch.keep, device))
         return F.cross_entropy(logits, _tensor(batch.targets, device))
 
-    def look(self, model: nn.Module, name: str, device: str) -> Measured:
+    def look(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
+        items = (self.data.train if name == "train" else self.data.held[name]).items
         spec, block, classes = self.arm.evaluate, self.arm.model.block, len(self.data.labels)
-        if name == "train":
-            return evaluate.labelled(model, self.data.train.items, classes, spec, block, device, spread=spec.train)
-        return evaluate.labelled(model, self.data.held[name].items, classes, spec, block, device)
+        return evaluate.labelled(model, items, classes, spec, block, device, self.spread(name, last))
 
     def facts(self) -> dict[str, Any]:
         return {

@@ -76,6 +76,17 @@ def test_the_last_look_and_the_result_say_the_same(text: Path, home: Path) -> No
         made.items("tset")
 
 
+def test_looks_on_the_way_may_be_short_and_the_end_is_whole(text: Path, home: Path) -> None:
+    short, whole = (run_on(text, "train.steps=4", f"evaluate.along={n}") for n in ("2", "none"))
+    train(short, home)
+    train(whole, home)
+    a, b = (Record(home / "runs" / spec.id) for spec in (short, whole))
+    assert a.result == b.result | {"best": a.result["best"]}
+    assert a.metrics[-1]["validation/loss"] != b.metrics[-1]["validation/loss"]
+    assert b.metrics[-1]["validation/loss"] == b.result["values"]["validation/loss"]
+    assert a.metrics[-1]["train/loss"] == b.metrics[-1]["train/loss"]
+
+
 def test_the_batch_losses_in_metrics_are_means_over_all_batches(text: Path, home: Path) -> None:
     settings = ["train.optimizer=SGD(lr=1e-30)", "evaluate.every=51", "model.init.embedding_std=1.0"]
     every = record(run_on(text, *settings, "train.steps=99"), home).metrics

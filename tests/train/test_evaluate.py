@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from headtohead import Classifier, Full, LanguageModel, ModelSpec
 from headtohead.data.batches import Encoded
 from headtohead.data.encoded import TextSet
-from headtohead.errors import InputError
 from headtohead.evaluate import EvalSpec, labelled, running_text
 
 V = 7
@@ -119,21 +118,19 @@ def test_a_loss_beyond_all_bounds_is_a_figure_too():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 60), st.integers(1, 8), st.integers(1, 70))
-def test_windows_spread_over_a_text_reach_from_end_to_end(more, block, spread):
-    tokens = list(np.arange(block + 1 + more) % V)
-    found = running_text(Told(), text_of(tokens), EvalSpec(windows=1, stride=1), block, "cpu", spread=spread)
-    starts = found.items["start"].tolist()
-    assert len(starts) == min(spread, more + 1)
+@given(st.integers(2, 70), st.integers(1, 8), st.integers(1, 9), st.integers(1, 70))
+def test_windows_spread_over_a_text_are_some_of_all_from_end_to_end(count, block, stride, some):
+    text, spec = text_of(list(np.arange(count) % V)), EvalSpec(stride=stride)
+    every = running_text(Told(), text, spec, block, "cpu").items
+    found = running_text(Told(), text, spec, block, "cpu", spread=some).items
+    starts, all_starts = found["start"].tolist(), every["start"].tolist()
+    assert len(starts) == min(some, len(all_starts))
     assert starts == sorted(set(starts))
     assert starts[0] == 0
-    assert starts[-1] == (more if len(starts) > 1 else 0)
-    assert found.items["tokens"].tolist() == [block] * len(starts)
-
-
-def test_spread_needs_one_whole_window():
-    with pytest.raises(InputError, match="one window needs 6"):
-        running_text(Told(), text_of([1, 2, 3]), EvalSpec(), 5, "cpu", spread=4)
+    assert len(starts) == 1 or starts[-1] == all_starts[-1]
+    of_all = dict(zip(all_starts, zip(every["tokens"], every["loss"], strict=True), strict=True))
+    for start, tokens, loss in zip(starts, found["tokens"], found["loss"], strict=True):
+        assert (tokens, pytest.approx(loss)) == of_all[start]
 
 
 def stirred(model: nn.Module) -> nn.Module:
