@@ -88,7 +88,7 @@ def summary(event: Event) -> dict[str, Any]:
         return {"run": event.id, "folder": event.folder, **record.result, "times": record.times}
     if isinstance(event, NotBegun):
         return {"run": None, "status": "not begun", "runs": event.runs}
-    assert isinstance(event, Stopped)
+    assert isinstance(event, Stopped)  # nothing else ends a run whose failures are raised
     return {"run": event.id, "status": "stopped", "steps": event.done, "of": event.steps}
 
 

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from headtohead import store
 from headtohead.arm import RunSpec, read_run
-from headtohead.errors import InputError
+from headtohead.errors import InputError, describe
 from headtohead.machine import environment
 from headtohead.store import Record
 from headtohead.tasks import Work, work_on
@@ -99,7 +99,29 @@ class NotBegun:
     id: str = ""
 
 
-Event = Started | Progress | Looked | Stopped | Finished | NotBegun
+@dataclass(frozen=True)
+class Failed:
+    """It could not be trained; the others go on."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Another process is training it."""
+
+    id: str
+
+
+Event = Started | Progress | Looked | Stopped | Finished | NotBegun | Failed | Waiting
+
+
+def note_failure(where: Path, spec: RunSpec, error: BaseException) -> Failed:
+    """Kept with the run until it is begun anew: a study shows it."""
+    reason = describe(error)
+    store.write_whole(where / "runs" / spec.id / "failed.json", store.to_text({"reason": reason}))
+    return Failed(spec.id, reason)
 
 
 # -- one run -----------------------------------------------------------------------------------------------------------
@@ -299,6 +321,7 @@ class _Session:
                 store.set_aside(path)
         store.write_whole(path, said)
         store.write_whole(self.folder / "env.json", store.to_text(environment(self.spec)))
+        (self.folder / "failed.json").unlink(missing_ok=True)
 
     def _save(self, model: nn.Module, trainer: Trainer, lines: _Lines) -> None:
         """Everything needed to go on. The one before is kept until this one is whole."""

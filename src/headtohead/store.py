@@ -147,11 +147,16 @@ class Record:
 
     @property
     def state(self) -> str:
+        """complete, diverged, running, failed or stopped."""
         if self.result is not None:
             return str(self.result.get("status", "complete"))
         if locked(self.folder):
             return "running"
-        return "stopped"
+        return "failed" if (self.folder / "failed.json").is_file() else "stopped"
+
+    @property
+    def failure(self) -> str:
+        return str(self._json("failed.json")["reason"]) if (self.folder / "failed.json").is_file() else ""
 
     def _json(self, name: str) -> Any:
         path = self.folder / name
@@ -187,6 +192,10 @@ def find_run(name: str, where: Path | None = None) -> Record:
     raise InputError(f"no run '{name}' in {(where or home())}: see `h2h list runs`")
 
 
+class Busy(InputError):  # noqa: N818
+    """Another process holds the lock."""
+
+
 # -- locks -------------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +228,7 @@ def lock(folder: Path) -> Iterator[None]:
         while not _lock_file(file) and (tries := tries - 1):
             time.sleep(0.02)
         if not tries:
-            raise InputError(f"run {folder.name} is being trained by another process: wait for it, or stop it")
+            raise Busy(f"run {folder.name} is being trained by another process: wait for it, or stop it")
         yield
 
 

@@ -1,120 +1,249 @@
 """A pool of processes, each training runs one after the other with threads of its own. Spawned, never forked: torch and
-the tokenizers hold threads that a fork would break."""
+the tokenizers hold threads that a fork would break. A worker that dies is replaced and its run goes on from its last
+checkpoint; a run that another process is training is waited for."""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
 import os
-import queue
+import pickle
 import signal
 import threading
+import time
+from collections import Counter, deque
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
+from headtohead import store
 from headtohead.arm import RunSpec, read_run
-from headtohead.errors import Unavailable
-from headtohead.runs import Event, Finished, NotBegun, Options, Stop, Stopped, execute, stop_politely
+from headtohead.errors import InputError, Unavailable, describe
+from headtohead.runs import (
+    Event,
+    Finished,
+    NotBegun,
+    Options,
+    Stop,
+    Stopped,
+    Waiting,
+    execute,
+    note_failure,
+    stop_politely,
+)
+
+LIVES = 3  # of a run: so often may its worker die
+PATIENCE = 0.5  # seconds before a run of another process is asked for again
 
 
-def execute_many(specs: list[RunSpec], where: Path, jobs: int, options: Options | None = None) -> Iterator[Event]:
-    """Every run, `jobs` of them at a time in processes of their own; events as they happen."""
+def execute_many(
+    specs: list[RunSpec], where: Path, jobs: int, options: Options | None = None, keep_going: bool = False
+) -> Iterator[Event]:
+    """Every run, `jobs` of them at a time in processes of their own; events as they happen. To `keep_going` is to note
+    a run that fails and train the others, and to wait for one that another process trains; else either is raised."""
     options = options or Options()
     with stop_politely() as stop:
         if min(jobs, len(specs)) > 1:
-            yield from _side_by_side(specs, where, min(jobs, len(specs)), options, stop)
+            yield from _Pool(where, options, stop, keep_going).execute(specs, min(jobs, len(specs)))
         else:
-            yield from _in_turn(specs, where, options, stop)
+            yield from _in_turn(specs, where, options, stop, keep_going)
 
 
-def _in_turn(specs: list[RunSpec], where: Path, options: Options, stop: Stop) -> Iterator[Event]:
-    for n, spec in enumerate(specs):
+def _in_turn(specs: list[RunSpec], where: Path, options: Options, stop: Stop, keep_going: bool) -> Iterator[Event]:
+    todo = deque(specs)
+    while todo:
         if stop.asked:
-            yield NotBegun(len(specs) - n)
+            yield NotBegun(len(todo))
             return
-        for event in execute(spec, where, options, stop):
-            yield event
-            if isinstance(event, Stopped) and n + 1 < len(specs):
-                yield NotBegun(len(specs) - n - 1)
-            if isinstance(event, Stopped):
-                return
+        spec = todo.popleft()
+        try:
+            for event in execute(spec, where, options, stop):
+                yield event
+                if isinstance(event, Stopped):
+                    if todo:
+                        yield NotBegun(len(todo))
+                    return
+        except store.Busy:
+            if not keep_going:
+                raise
+            yield Waiting(spec.id)
+            todo.append(spec)
+            time.sleep(PATIENCE / len(todo))
+        except Exception as error:
+            if not keep_going:
+                raise
+            yield note_failure(where, spec, error)
 
 
-def _side_by_side(specs: list[RunSpec], where: Path, jobs: int, options: Options, stop: Stop) -> Iterator[Event]:
-    context = multiprocessing.get_context("spawn")
-    events = context.Queue()
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(events,))
-    told = False
-    try:
-        todo = {pool.submit(_work, spec.to_json(), where, options) for spec in specs}
-        not_begun = 0
-        while todo:
-            if stop.asked and not told:
-                told = True
-                not_begun += sum(f.cancel() for f in todo)
-                _tell(pool)
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    yield events.get(timeout=0.1)
-            for future in [f for f in todo if f.done()]:
-                todo.remove(future)
-                if not future.cancelled():
-                    ended = future.result()  # raises what the worker raised
-                    not_begun += ended is None
-                    if ended is not None:
-                        yield ended
-        if not_begun:
-            yield NotBegun(not_begun)
-    except BrokenProcessPool:
-        raise Unavailable(
-            "a worker died (killed, or out of memory): give the same command again, it goes on from the last checkpoint"
-        ) from None
-    finally:
-        if not told:
-            _tell(pool)
-        pool.shutdown(wait=True, cancel_futures=True)
-        events.close()
+# -- side by side ------------------------------------------------------------------------------------------------------
 
 
-def _tell(pool: ProcessPoolExecutor) -> None:
-    """Workers save after their step and end."""
-    for worker in list((getattr(pool, "_processes", None) or {}).values()):
+@dataclass
+class _Worker:
+    process: Any
+    pipe: connection.Connection
+    spec: RunSpec | None = None  # what it is training
+
+    @classmethod
+    def start(cls, where: Path, options: Options) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, where, options), daemon=True)
+        process.start()
+        theirs.close()  # so that its death ends the pipe
+        return cls(process, ours)
+
+    def take(self, spec: RunSpec) -> None:
+        self.spec = spec
+        with contextlib.suppress(OSError):  # it died just now: the pipe will say so
+            self.pipe.send(spec.to_json())
+
+    def tell(self) -> None:
+        """Save after the step and end."""
+        if self.process.pid and self.process.is_alive():
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, signal.SIGTERM)
+
+    def end(self) -> None:
+        self.tell()
         with contextlib.suppress(OSError):
-            os.kill(worker.pid, signal.SIGTERM)
+            self.pipe.close()
+        self.process.join()
+
+
+@dataclass
+class _Pool:
+    where: Path
+    options: Options
+    stop: Stop
+    keep_going: bool
+
+    def execute(self, specs: list[RunSpec], jobs: int) -> Iterator[Event]:
+        todo, deaths, not_before = deque(specs), Counter[str](), dict[str, float]()
+        workers: list[_Worker] = []
+        told = False
+        try:
+            while todo or any(w.spec for w in workers):
+                if self.stop.asked:
+                    if not told:
+                        told = True
+                        for worker in workers:
+                            worker.tell()
+                    if not any(w.spec for w in workers):
+                        break
+                else:
+                    self._hand_out(todo, not_before, workers, jobs)
+                for pipe in connection.wait([w.pipe for w in workers], timeout=0.1):
+                    worker = next(w for w in workers if w.pipe is pipe)
+                    try:
+                        said = worker.pipe.recv()
+                    except (EOFError, OSError):  # dead, however it died
+                        workers.remove(worker)
+                        worker.end()
+                        if worker.spec is not None:
+                            yield from self._bury(worker.spec, todo, deaths)
+                        continue
+                    yield from self._hear(worker, said, todo, not_before)
+            if todo:
+                yield NotBegun(len(todo))
+        finally:
+            for worker in workers:
+                worker.tell()
+            for worker in workers:
+                worker.end()
+
+    def _hand_out(self, todo: deque[RunSpec], not_before: dict[str, float], workers: list[_Worker], jobs: int) -> None:
+        for _ in range(len(todo)):
+            if not_before.get(todo[0].id, 0) > time.monotonic():
+                todo.rotate(-1)
+                continue
+            idle = next((w for w in workers if w.spec is None), None)
+            if idle is None and len(workers) < jobs:
+                workers.append(idle := _Worker.start(self.where, self.options))
+            if idle is None:
+                return
+            idle.take(todo.popleft())
+
+    def _hear(self, worker: _Worker, said: Any, todo: deque[RunSpec], not_before: dict[str, float]) -> Iterator[Event]:
+        spec = worker.spec
+        assert spec is not None
+        if isinstance(said, BaseException):
+            worker.spec = None
+            if not self.keep_going:
+                raise said
+            if isinstance(said, store.Busy):
+                yield Waiting(spec.id)
+                not_before[spec.id] = time.monotonic() + PATIENCE
+                todo.append(spec)
+            else:
+                yield note_failure(self.where, spec, said)
+        elif said is None:  # asked to stop before it began
+            worker.spec = None
+            todo.append(spec)
+        else:
+            if isinstance(said, Finished | Stopped):
+                worker.spec = None
+            yield said
+
+    def _bury(self, spec: RunSpec, todo: deque[RunSpec], deaths: Counter[str]) -> Iterator[Event]:
+        deaths[spec.id] += 1
+        if deaths[spec.id] < LIVES or self.stop.asked:
+            todo.appendleft(spec)
+            return
+        error = Unavailable(
+            f"the worker of run {spec.id} died {LIVES} times (killed, or out of memory): give the same command again, "
+            "it goes on from the last checkpoint"
+        )
+        if not self.keep_going:
+            raise error
+        yield note_failure(self.where, spec, error)
 
 
 # -- in a worker -------------------------------------------------------------------------------------------------------
 
-_events: Any = None
-_stop = Stop()
 
-
-def _begin(events: Any) -> None:
-    global _events
-    _events = events
+def _serve(pipe: connection.Connection, where: Path, options: Options) -> None:
+    stop = Stop()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent passes it on, once
-    signal.signal(signal.SIGTERM, lambda *_: setattr(_stop, "asked", True))
-    threading.Thread(target=_outlive_nobody, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: setattr(stop, "asked", True))
+    threading.Thread(target=_outlive_nobody, args=(stop,), daemon=True).start()
+    with contextlib.suppress(EOFError, OSError):  # the parent is gone
+        while not stop.asked:
+            if not pipe.poll(0.1):
+                continue
+            spec = pipe.recv()
+            try:
+                pipe.send(_last_of(pipe, spec, where, options, stop))
+            except (EOFError, BrokenPipeError):
+                return
+            except Exception as error:
+                pipe.send(_sendable(error))
 
 
-def _outlive_nobody() -> None:
+def _last_of(pipe: connection.Connection, spec: Any, where: Path, options: Options, stop: Stop) -> Event | None:
+    """How the run ended; none if it was not begun."""
+    if stop.asked:
+        return None
+    for event in execute(read_run(spec), where, options, stop):
+        if isinstance(event, Finished | Stopped):
+            return event
+        pipe.send(event)
+    return None
+
+
+def _outlive_nobody(stop: Stop) -> None:
     """When the parent dies, however it dies, save and end."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
-        _stop.asked = True
+        stop.asked = True
 
 
-def _work(spec: dict[str, Any], where: Path, options: Options) -> Event | None:
-    """How the run ended; none if it was not begun."""
-    if _stop.asked:
-        return None
-    for event in execute(read_run(spec), where, options, _stop):
-        if isinstance(event, Finished | Stopped):
-            return event
-        _events.put(event)
-    return None
+def _sendable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))  # our own object, only to know that the parent can read it
+    except Exception:
+        return InputError(describe(error))
+    return error

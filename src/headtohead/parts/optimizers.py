@@ -108,7 +108,7 @@ class FusedAdam:
             if not moved:
                 continue
             states = [self._advanced(p) for p in moved]
-            counts = {n: torch.tensor(float(n)) for n in {state["step"] for state in states}}
+            counts = {n: torch.tensor(n) for n in {state["step"] for state in states}}
             self.kernel(
                 moved,
                 [p.grad for p in moved],
@@ -128,8 +128,8 @@ class FusedAdam:
     def _advanced(self, p: nn.Parameter) -> dict[str, Any]:
         state = self.state[p]
         if not state:
-            state |= {"step": 0, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
-        state["step"] = int(state["step"]) + 1
+            state |= {"step": 0.0, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+        state["step"] = float(state["step"]) + 1
         return state
 
 
