@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+import time
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -188,6 +191,148 @@ def train(
     raise typer.Exit(commands.exit_code(ended))
 
 
+Jobs = Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")]
+On = Annotated[str, typer.Option("--on", help="local, ray, or ray:ADDRESS of a running cluster.")]
+
+
+@app.command()
+def run(
+    recipe: Annotated[str, typer.Argument(help="A recipe's file or name, or lm or classifier with --vary.")],
+    vary: Annotated[list[str] | None, typer.Option(help="FIELD=VALUE,VALUE,… to compare. Repeatable.")] = None,
+    data: Annotated[str | None, typer.Option(help="With --vary: a corpus, or a file of yours.")] = None,
+    settings: Settings = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Pairs; six or more for a verdict.")] = None,
+    metric: Annotated[str | None, typer.Option(help="SET/FIGURE, such as test/loss or obama/perplexity.")] = None,
+    margin: Annotated[str | None, typer.Option(help="A difference too small to matter: 0.01 or 1%.")] = None,
+    jobs: Jobs = None,
+    on: On = "local",
+    effect: Annotated[str | None, typer.Option(help="Plan first, and take the pairs that see it: 0.01 or 1%.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, typer.Option(min=1, help="Of each run; more than one changes the last digits.")] = 1,
+    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run a study, or go on with it: h2h run lm --vary model.position=Learned,Rope,Alibi --seeds 6
+
+    Runs that are in the store are used, not trained again. The same command goes on where it was stopped.
+    """
+    from headtohead import study_commands
+
+    study = study_commands.study_for(
+        recipe, vary=vary, data=data, settings=settings or [], seeds=seeds, metric=metric, margin=margin
+    )
+    if effect is not None:
+        forecast = _planned(study, effect, jobs)
+        if forecast.pairs is None:
+            raise typer.BadParameter("no number of pairs sees so small an effect: ask for a larger one")
+        study = dataclasses.replace(study, seeds=forecast.pairs)
+    _carry(study, jobs, on, device, threads, save_every, as_json)
+
+
+@app.command()
+def plan(
+    recipe: Annotated[str, typer.Argument(help="A recipe's file or name, or lm or classifier with --vary.")],
+    effect: Annotated[str, typer.Option(help="The smallest difference worth seeing: 0.01 or 1%.")] = "1%",
+    vary: Annotated[list[str] | None, typer.Option(help="FIELD=VALUE,VALUE,… to compare. Repeatable.")] = None,
+    data: Annotated[str | None, typer.Option(help="With --vary: a corpus, or a file of yours.")] = None,
+    settings: Settings = None,
+    metric: Annotated[str | None, typer.Option(help="SET/FIGURE, such as test/loss or obama/perplexity.")] = None,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """How many pairs and minutes a study takes: about a minute of trial runs, then a forecast.
+
+    h2h run RECIPE --effect 1% plans and then runs with the pairs that takes.
+    """
+    from headtohead import study_commands
+
+    study = study_commands.study_for(
+        recipe, vary=vary, data=data, settings=settings or [], seeds=None, metric=metric, margin=None
+    )
+    forecast = _planned(study, effect, jobs, quiet=as_json)
+    if as_json:
+        _print_json(forecast.to_json())
+
+
+def _planned(study: Any, effect: str, jobs: int | None, quiet: bool = False) -> Any:
+    from headtohead import watch_study
+    from headtohead.metrics import read_amount
+    from headtohead.planning import Forecast
+    from headtohead.planning import plan as planning
+
+    read_amount(effect)  # say now, not after a minute
+    found: list[Any] = []
+
+    def events() -> Any:
+        for event in planning(study, effect, jobs=jobs):
+            if isinstance(event, Forecast):
+                found.append(event)
+            else:
+                yield event
+
+    watch_study.follow(events(), _console(stderr=True), study.measured)
+    if not found:
+        _console(stderr=True).print("stopped; give the same command again to go on", markup=False)
+        raise typer.Exit(130)
+    if not quiet:
+        for line in found[0].lines():
+            print(line)
+    return found[0]
+
+
+@app.command()
+def demo(jobs: Jobs = None, on: On = "local", as_json: AsJson = False) -> None:
+    """The default study on the embedded corpus: position encodings, six pairs, some minutes."""
+    from headtohead import study_commands
+
+    _carry(study_commands.recipe("demo"), jobs, on, "cpu", 1, 30.0, as_json)
+
+
+def _carry(study: Any, jobs: int | None, on: str, device: str, threads: int, save_every: float, as_json: bool) -> None:
+    from headtohead import watch_study
+    from headtohead.carry import carry_out
+    from headtohead.outcome import load_outcome
+    from headtohead.planning import how_it_went
+    from headtohead.report.page import write_report
+    from headtohead.runs import Options
+
+    console = _console(stderr=True)
+    options = Options(save_every=save_every)
+    events = carry_out(study, jobs=jobs, on=on, device=device, threads=threads, options=options)
+    start = time.monotonic()
+    folder, fresh = watch_study.follow(events, console, study.measured)
+    if folder is None:
+        console.print("stopped, everything is saved; give the same command again to go on", markup=False)
+        raise typer.Exit(130)
+    outcome = load_outcome(Path(folder))
+    path = write_report(outcome.folder)
+    if as_json:
+        _print_json({"folder": folder, "report": str(path), "tables": outcome.to_json()})
+    else:
+        for title in outcome.titles:
+            watch_study.show(outcome.verdicts(title), _console())
+        for line in how_it_went(outcome.folder, (time.monotonic() - start) / 60, fresh):
+            _console().print(line, markup=False, soft_wrap=True)
+        _console().print(f"report: {path}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def report(
+    study: Annotated[str, typer.Argument(help="A study in the store, a recipe's file, or latest.")] = "latest",
+    as_json: AsJson = False,
+) -> None:
+    """The self-contained HTML report of a study that has been run."""
+    from headtohead import study_commands
+    from headtohead.report.page import write_report
+
+    outcome = study_commands.outcome_named(study)
+    path = write_report(outcome.folder)
+    if as_json:
+        _print_json({"folder": str(outcome.folder), "report": str(path), "tables": outcome.to_json()})
+    else:
+        print(f"report: {path}")
+
+
 @app.command()
 def score(
     run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, or latest.")],
@@ -278,6 +423,34 @@ def list_runs(as_json: AsJson = False) -> None:
     for row in rows:
         table.add_row(*map(_plain, (row["run"][:8], row["state"], row["what"], row["result"])))
     _console().print(table if rows else "there are no runs here yet: train one with `h2h train lm`")
+
+
+@lists.command("studies")
+def list_studies(as_json: AsJson = False) -> None:
+    """Every study in the store."""
+    from headtohead import study_commands
+
+    _table(study_commands.study_rows(), as_json, "there are no studies here yet: run one with `h2h demo`")
+
+
+@lists.command("recipes")
+def list_recipes(as_json: AsJson = False) -> None:
+    """Every recipe of this folder: what it asks, its command and its usual run time."""
+    from headtohead import study_commands
+
+    _table(study_commands.recipe_rows(), as_json, "there is no folder recipes here")
+
+
+def _table(rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
+    if as_json:
+        _print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(*(rows[0] if rows else []))
+    for row in rows:
+        table.add_row(*map(_plain, row.values()))
+    _console().print(table if rows else nothing)
 
 
 @lists.command("parts")

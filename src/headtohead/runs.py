@@ -6,6 +6,7 @@ to the same bits: batches, dropout and schedules are functions of the step, the 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -18,6 +19,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from torch import Tensor, nn
 from headtohead import store
 from headtohead.arm import RunSpec, read_run
 from headtohead.errors import InputError, describe
+from headtohead.flops import count_flops
 from headtohead.machine import environment
 from headtohead.store import Record
 from headtohead.tasks import Work, work_on
@@ -195,12 +198,16 @@ class _Session:
     pending: list[float] = field(default_factory=list)  # losses since the last line of metrics
     best: dict[str, Any] | None = None
     seconds: float = 0.0  # spent in steps, over all calls
+    seconds_before: float = 0.0  # in earlier calls
+    began: float = field(default_factory=time.monotonic)
+    flops: int = 0  # of one step
 
     def run(self, stop: Stop) -> Iterator[Event]:
         torch.set_num_threads(self.spec.threads)
         work = work_on(self.spec.arm)
         plan = Plan.of(work)
         model = work.build(self.spec.seed).to(self.spec.device)
+        self.flops = count_flops(partial(_one_step, work, model, self.spec))
         trainer = Trainer(model, self.spec.arm.train, work.steps, self.spec.seed)
         tracker = self.options.track(self.spec, self.folder) if self.options.track else None
         self._open()  # only now: what cannot be trained leaves no run behind
@@ -363,6 +370,7 @@ class _Session:
             model.load_state_dict(_below("model/", tensors))
             trainer.restore(_below("optimizer/", tensors), facts["done"])
             self.pending, self.best, self.seconds = facts["pending"], facts["best"], facts["seconds"]
+            self.seconds_before = self.seconds
             return _Lines(metrics, facts["lines"])
         return _Lines(metrics, 0)
 
@@ -393,6 +401,8 @@ class _Session:
             "ended": ended.status if ended.status == "complete" else f"{ended.status} at step {ended.step}",
             "steps": ended.step,
             "parameters": sum(p.numel() for p in model.parameters()),
+            "flops_per_step": self.flops,
+            "tokens_per_step": work.batch(self.spec.seed, 0).tokens,
             "values": values,
             "best": self.best,
             "data": work.facts(),
@@ -406,9 +416,15 @@ class _Session:
     def _times(self, steps: int) -> dict[str, Any]:
         return {
             "seconds": self.seconds,
+            "other_seconds": time.monotonic() - self.began - (self.seconds - self.seconds_before),  # of this call
             "step_ms": 1000 * self.seconds / max(1, steps),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+
+def _one_step(work: Work, model: nn.Module, spec: RunSpec) -> None:
+    """Of a copy, without an update: to be counted, not to be learned from."""
+    work.loss(copy.deepcopy(model).train(), work.batch(spec.seed, 0), spec.device).backward()
 
 
 @dataclass(frozen=True)

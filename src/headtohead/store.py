@@ -218,13 +218,13 @@ def _lock_file(file: IO[bytes]) -> bool:
 
 
 @contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
     """Two processes never train one run. The system frees the lock when its holder dies, however it dies."""
     with room_for(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / "LOCK", "a+b")  # noqa: SIM115
     with file:
-        tries = 25  # someone who only asks holds it for a moment
+        tries = round(patience / 0.02)  # someone who only asks holds it for a moment
         while not _lock_file(file) and (tries := tries - 1):
             time.sleep(0.02)
         if not tries:

@@ -18,6 +18,7 @@ from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sente
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.evaluate import Measured
 from headtohead.model import Classifier, LanguageModel
+from headtohead.streams import stream
 
 
 class Work(abc.ABC):
@@ -48,6 +49,10 @@ class Work(abc.ABC):
 
     @abc.abstractmethod
     def batch(self, seed: int, step: int) -> Batch: ...
+
+    def order(self, seed: int) -> int:
+        """The seed of the order of batches."""
+        return stream(seed, "order again", self.arm.train.order) if self.arm.train.order else seed
 
     @abc.abstractmethod
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor: ...
@@ -94,7 +99,7 @@ class LanguageModelling(Work):
         return LanguageModel(self.arm.model, self.vocabulary.size, seed)
 
     def batch(self, seed: int, step: int) -> Batch:
-        starts = self.arm.train.sampling.starts(self.windows, self.arm.train.batch, seed, step)
+        starts = self.arm.train.sampling.starts(self.windows, self.arm.train.batch, self.order(seed), step)
         return windows(self.data.train.tokens, starts, self.arm.model.block)
 
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
@@ -110,7 +115,7 @@ class LanguageModelling(Work):
         return evaluate.running_text(model, text, spec, block, device, self.spread(name, last))
 
     def facts(self) -> dict[str, Any]:
-        return {"vocabulary": self.vocabulary.size, "sets": self.data.facts()}
+        return {"vocabulary": self.vocabulary.size, "sets": self.data.facts(), "tests": list(self.data.tests)}
 
     def warnings(self) -> list[str]:
         model = self.arm.model
@@ -139,7 +144,8 @@ class Classification(Work):
         return model
 
     def batch(self, seed: int, step: int) -> Batch:
-        return shuffled_sentences(self.data.train.items, self.arm.model.block, self.arm.train.batch, seed, step)
+        items, size = self.data.train.items, self.arm.train.batch
+        return shuffled_sentences(items, self.arm.model.block, size, self.order(seed), step)
 
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
         assert batch.keep is not None
@@ -157,6 +163,7 @@ class Classification(Work):
             "labels": list(self.data.labels),
             "says": list(self.data.says),
             "sets": self.data.facts(),
+            "tests": list(self.data.tests),
         }
 
     def warnings(self) -> list[str]:

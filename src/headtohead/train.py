@@ -29,6 +29,7 @@ class TrainSpec(Spec):
     schedule: Schedule = knob(default=Constant(), help="how the learning rate moves")
     clip: float | None = knob(default=None, gt=0, help="the gradient's norm is cut to this; none: never")
     sampling: Sampling = knob(default=RandomWindows(), help="which windows a language model's batch holds")
+    order: int = knob(default=0, ge=0, help="another number, another order of the batches: for an A/A control")
 
     def check(self) -> None:
         if (self.steps is None) == (self.epochs is None):

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from multiprocessing import connection
 from pathlib import Path
@@ -44,11 +44,24 @@ def execute_many(
     """Every run, `jobs` of them at a time in processes of their own; events as they happen. To `keep_going` is to note
     a run that fails and train the others, and to wait for one that another process trains; else either is raised."""
     options = options or Options()
+    specs = yield from still_to_train(specs, where)
     with stop_politely() as stop:
         if min(jobs, len(specs)) > 1:
             yield from _Pool(where, options, stop, keep_going).execute(specs, min(jobs, len(specs)))
         else:
             yield from _in_turn(specs, where, options, stop, keep_going)
+
+
+def still_to_train(specs: list[RunSpec], where: Path) -> Generator[Event, None, list[RunSpec]]:
+    """Without those that the store has: for them alone no process need be started."""
+    todo = []
+    for spec in specs:
+        folder = where / "runs" / spec.id
+        if (folder / "result.json").is_file():
+            yield Finished(spec.id, str(folder), already=True)
+        else:
+            todo.append(spec)
+    return todo
 
 
 def _in_turn(specs: list[RunSpec], where: Path, options: Options, stop: Stop, keep_going: bool) -> Iterator[Event]:

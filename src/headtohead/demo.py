@@ -1,0 +1,31 @@
+"""The default study: does it matter how a small language model learns where its tokens stand?
+
+    h2h demo
+
+Usually two to four minutes on two cores. Expected: Sinusoidal, Alibi, Rope and no position at all are told apart from
+learned positions, or not, with six pairs; see docs/explanation/studies.md for what came of it here.
+"""
+
+from headtohead.arm import Arm
+from headtohead.evaluate import EvalSpec
+from headtohead.model import ModelSpec
+from headtohead.parts import Alibi, Learned, NoPosition, Rope, Sinusoidal
+from headtohead.parts.optimizers import AdamW
+from headtohead.study import Study
+from headtohead.train import TrainSpec
+
+demo = Study(
+    question="Does a small language model need to be told where its tokens stand, and how best?",
+    control=Arm(
+        model=ModelSpec(layers=2, block=64),
+        train=TrainSpec(steps=400, batch=16, optimizer=AdamW(lr=3e-3)),
+        evaluate=EvalSpec(windows=256, along=64, train=0),
+    ),
+    # waves as large as the token embeddings start: at their usual size of one they would drown them
+    vary={"model.position": [Learned(), Sinusoidal(amplitude=0.02), Alibi(), Rope(), NoPosition()]},
+    seeds=6,
+    metric="test/loss",
+    name="demo",
+    command="h2h demo",
+    takes="two to four minutes on two cores",
+)

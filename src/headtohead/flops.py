@@ -1,0 +1,65 @@
+"""Floating-point operations of matrix products, counted as they happen: whatever a part computes is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+ATTENTION = "_scaled_dot_product_"
+
+
+def count_flops(work: Callable[[], Any]) -> int:
+    """Two for each multiplication with its addition. Norms, activations and softmax, a percent or two, are left out."""
+    with _Counter() as counter:
+        work()
+    return counter.flops
+
+
+class _Counter(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, so the compiler need not be loaded to be told to keep out
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        name = op.overloadpacket.__name__
+        count = _PRODUCTS.get(name)
+        if count is not None:
+            self.flops += count(*args)
+        elif name.startswith(ATTENTION):
+            self.flops += _backward(*args) if name.endswith("backward") else _forward(*args)
+        return op(*args, **(kwargs or {}))
+
+
+def _mm(a: Tensor, b: Tensor, *_: Any) -> int:
+    return 2 * a.numel() * b.shape[-1]
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> int:
+    """q · k and a · v, masked places too: that is what is computed."""
+    queries, keys = q.numel() // q.shape[-1], k.shape[-2]
+    return 2 * queries * keys * (q.shape[-1] + v.shape[-1])
+
+
+def _backward(_grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> int:
+    """The scores once more, and the gradients of q, k, a and v."""
+    queries, keys = q.numel() // q.shape[-1], k.shape[-2]
+    return 2 * queries * keys * (3 * q.shape[-1] + 2 * v.shape[-1])
+
+
+_PRODUCTS: dict[str, Callable[..., int]] = {
+    "mm": _mm,
+    "bmm": _mm,
+    "addmm": lambda _c, a, b, *_: _mm(a, b),
+    "addmm_": lambda _c, a, b, *_: _mm(a, b),
+    "baddbmm": lambda _c, a, b, *_: _mm(a, b),
+    "addbmm": lambda _c, a, b, *_: _mm(a, b),
+    "mv": lambda a, _b, *_: 2 * a.numel(),
+    "dot": lambda a, _b, *_: 2 * a.numel(),
+}

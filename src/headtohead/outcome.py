@@ -1,0 +1,382 @@
+"""What came of a study, read from the store: a row a run, a verdict an arm. Imports no torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headtohead import store
+from headtohead.errors import InputError, nearest
+from headtohead.metrics import absolute, figure_of, sets_of, value_of
+from headtohead.stats import ItemTest, Verdict, compare, compare_all, mcnemar, over_items
+from headtohead.store import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+CLUSTERS = 50  # of neighbouring windows, where a text has no documents
+
+
+def read_study(folder: Path) -> dict[str, Any]:
+    path = folder / "study.json"
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        newer = said["format"] > FORMAT
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path} cannot be read: it is torn or not ours; set it aside and run the study again"
+        ) from None
+    if newer:
+        raise InputError(f"{path} was written by a newer version of headtohead: update this one to read it")
+    return said
+
+
+def load_outcome(folder: Path) -> Outcome:
+    return Outcome(folder, read_study(folder))
+
+
+def find_study(name: str, home: Path) -> Path:
+    """A study's folder by its name; `latest` is the one written last."""
+    base = home / "studies"
+    known = sorted(f for f in base.iterdir() if (f / "study.json").is_file()) if base.is_dir() else []
+    if not known:
+        raise InputError(f"there are no studies in {home}: run one with `h2h demo` or `h2h run`")
+    if name == "latest":
+        return max(known, key=lambda f: (f / "study.json").stat().st_mtime_ns)
+    for folder in known:
+        if folder.name == name:
+            return folder
+    raise InputError(f"no study '{name}' in {home}: {nearest(name, (f.name for f in known))}")
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run of one arm, with what a verdict needs of it."""
+
+    arm: str
+    seed: int
+    run: str
+    status: str  # complete, diverged, failed, running, stopped, missing
+    why: str  # where there is no value
+    value: float
+    parameters: int | None = None
+    flops: int | None = None
+    step_ms: float | None = None
+    steps: int | None = None
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ArmVerdict:
+    """An arm's row of the table."""
+
+    arm: str
+    differs: dict[str, str]
+    mean: float  # of the metric over the pairs
+    verdict: Verdict
+    extra_parameters: int | None
+    extra_time: float | None  # share of the control's time a step, the middle of the pairs
+    extra_flops: float | None  # share of the control's
+    items: ItemTest | None  # other texts, these checkpoints
+    items_agree: int | None  # pairs whose exact McNemar p is at most 0.05
+    excluded: tuple[str, ...]  # pairs that are left out, and why
+    dropped: bool = False  # no longer in the recipe, yet part of the family
+
+    def to_json(self) -> dict[str, Any]:
+        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items")}
+        items = None if self.items is None else dataclasses.asdict(self.items)
+        return {**said, **dataclasses.asdict(self.verdict), "items": items, "excluded": list(self.excluded)}
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The control against itself with its batches in another order: what a difference of nothing looks like."""
+
+    verdict: Verdict
+    extra_time: float | None
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The answer to a study's question. The control is always there."""
+
+    question: str
+    metric: str
+    better: str
+    title: str  # of a tuned study: own best, or shared
+    control: str
+    control_mean: float
+    control_excluded: tuple[str, ...]
+    arms: tuple[ArmVerdict, ...]
+    noise: Noise | None
+    seeds: int
+    scope: str
+    notes: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[ArmVerdict]:
+        return iter(self.arms)
+
+    def __len__(self) -> int:
+        return len(self.arms)
+
+    def __getitem__(self, arm: str) -> ArmVerdict:
+        for row in self.arms:
+            if row.arm == arm:
+                return row
+        raise InputError(f"no arm '{arm}' in this study: {nearest(arm, (row.arm for row in self.arms))}")
+
+    def to_json(self) -> dict[str, Any]:
+        noise = self.noise and {**dataclasses.asdict(self.noise.verdict), "extra_time": self.noise.extra_time}
+        said = {k: v for k, v in vars(self).items() if k not in ("arms", "noise")}
+        return {**said, "arms": [row.to_json() for row in self.arms], "noise_floor": noise}
+
+    def _repr_html_(self) -> str:
+        from headtohead.report.page import verdict_table
+
+        return str(verdict_table(self))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    folder: Path
+    said: dict[str, Any]
+
+    @property
+    def home(self) -> Path:
+        return self.folder.parent.parent
+
+    @property
+    def metric(self) -> str:
+        return str(self.said["metric"])
+
+    @property
+    def titles(self) -> list[str]:
+        return [table["title"] for table in self.said["tables"]]
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> dict[str, list[RunRow]]:
+        """Every arm's runs, by the arm's key; seeds in order."""
+        found = {}
+        for table in self.said["tables"]:
+            for arm in table["arms"]:
+                found[_key(table["title"], arm["name"])] = self._rows(arm["name"], arm["runs"])
+        if self.said["again"]:
+            found["again"] = self._rows("control again", self.said["again"])
+        return found
+
+    def _rows(self, arm: str, runs: dict[str, str]) -> list[RunRow]:
+        return [self._row(arm, int(seed), run) for seed, run in runs.items() if int(seed) in self.said["seeds"]]
+
+    def _row(self, arm: str, seed: int, run: str) -> RunRow:
+        record = Record(self.home / "runs" / run)
+        if not (record.folder / "run.json").is_file():
+            why = record.failure
+            return RunRow(arm, seed, run, "failed" if why else "missing", why or "not trained yet", math.nan)
+        try:
+            result, status = record.result, record.state
+        except InputError as error:
+            return RunRow(arm, seed, run, "failed", str(error), math.nan)
+        if result is None:
+            return RunRow(arm, seed, run, status, record.failure or f"its run is {status}", math.nan)
+        complete = status == "complete"
+        return RunRow(
+            arm,
+            seed,
+            run,
+            status,
+            "" if complete else str(result["ended"]),
+            value_of(result, self.metric) if complete else math.nan,
+            result["parameters"],
+            result.get("flops_per_step"),
+            record.times.get("step_ms"),
+            result["steps"],
+            result["values"],
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """One row a run."""
+        import pandas as pd
+
+        made = []
+        for key, rows in self.rows.items():
+            title = key.partition("/")[0] if "/" in key else ""
+            for row in rows:
+                said = {k: v for k, v in vars(row).items() if k not in ("values", "value")}
+                held = {k: v for k, v in row.values.items() if isinstance(v, float)}
+                made.append({**({"tuned": title} if title else {}), **said, self.metric: row.value} | held)
+        return pd.DataFrame(made)
+
+    # -- verdicts ------------------------------------------------------------------------------------------------------
+
+    def verdicts(self, title: str | None = None) -> Verdicts:
+        """Of a tuned study the arms at their own best, unless `title` says "shared"."""
+        title = self.titles[0] if title is None else title
+        if title not in self.titles:
+            raise InputError(f"no table '{title}' in this study: {nearest(title, self.titles)}")
+        table = next(t for t in self.said["tables"] if t["title"] == title)
+        arms = table["arms"]
+        control = self.rows[_key(title, arms[0]["name"])]
+        base = _values(control)
+        mean = float(np.nanmean(base)) if np.isfinite(base).any() else math.nan
+        asked = self.said["margin"]
+        margin = None if asked is None or not math.isfinite(mean) else absolute(asked, mean)
+        variants = {arm["name"]: self.rows[_key(title, arm["name"])] for arm in arms[1:]}
+        judged = compare_all(
+            base, {name: _values(rows, control) for name, rows in variants.items()}, margin, better=self.said["better"]
+        )
+        made = [self._arm(arm, control, variants[arm["name"]], judged[arm["name"]]) for arm in arms[1:]]
+        return Verdicts(
+            question=self.said["question"],
+            metric=self.metric,
+            better=self.said["better"],
+            title=title,
+            control=arms[0]["name"],
+            control_mean=mean,
+            control_excluded=tuple(f"seed {r.seed}: {r.why}" for r in control if r.status != "complete"),
+            arms=tuple(made),
+            noise=self._noise(control),
+            seeds=len(self.said["seeds"]),
+            scope=self._scope(control),
+            notes=tuple(self._notes(control, variants)),
+        )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [store.plain(self.verdicts(title).to_json()) for title in self.titles]
+
+    def _arm(self, arm: dict[str, Any], control: list[RunRow], rows: list[RunRow], verdict: Verdict) -> ArmVerdict:
+        by_seed = {row.seed: row for row in rows}
+        pairs = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
+        both = [(c, v) for c, v in pairs if c.status == v.status == "complete"]
+        excluded = [
+            f"seed {c.seed}: " + "; ".join(f"{row.arm} {row.why}" for row in (c, v) if row.status != "complete")
+            for c, v in pairs
+            if (c, v) not in both
+        ]
+        items, agree = self._items(both)
+        return ArmVerdict(
+            arm=arm["name"],
+            differs=arm["differs"],
+            mean=float(np.mean([v.value for _, v in both])) if both else math.nan,
+            verdict=verdict,
+            extra_parameters=(both[0][1].parameters or 0) - (both[0][0].parameters or 0) if both else None,
+            extra_time=_share(both, "step_ms"),
+            extra_flops=_share(both, "flops"),
+            items=items,
+            items_agree=agree,
+            excluded=tuple(excluded),
+            dropped=bool(arm.get("dropped")),
+        )
+
+    def _noise(self, control: list[RunRow]) -> Noise | None:
+        again = self.rows.get("again")
+        if not again:
+            return None
+        by_seed = {row.seed: row for row in again}
+        both = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
+        both = [(c, a) for c, a in both if c.status == a.status == "complete"]
+        verdict = compare(_values(control), _values(again, control), better=self.said["better"])
+        return Noise(verdict, _share(both, "step_ms"))
+
+    def _items(self, both: list[tuple[RunRow, RunRow]]) -> tuple[ItemTest | None, int | None]:
+        """Item by item, the mean over the pairs of checkpoints."""
+        if not both:
+            return None, None
+        right = figure_of(self.metric) in ("accuracy", "macro_f1")
+        read = [[self._item_values(row, right) for row in pair] for pair in both]
+        if any(len(c[0]) != len(v[0]) for c, v in read):
+            return None, None  # other tokens, other windows: nothing to pair
+        differences = np.mean([v[0] - c[0] for c, v in read], axis=0)
+        weights, clusters = read[0][0][1], read[0][0][2]
+        agree = sum(mcnemar(c[0] > 0.5, v[0] > 0.5) <= 0.05 for c, v in read) if right else None
+        return over_items(differences, weights, clusters), agree
+
+    def _item_values(self, row: RunRow, right: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, weights and clusters of the metric's sets."""
+        record = Record(self.home / "runs" / row.run)
+        assert record.result is not None
+        values, weights, clusters = [], [], []
+        for number, name in enumerate(sets_of(self.metric, record.result["data"])):
+            items = record.items(name)
+            if right:
+                values.append((items["predicted"] == items["label"]).astype(float))
+            else:
+                values.append(items["loss"])
+            count = len(values[-1])
+            weights.append(items["tokens"].astype(float) if "tokens" in items else np.ones(count))
+            texts = "label" in items  # each a document; windows of running text are not
+            group = np.arange(count) if texts else np.arange(count) * min(CLUSTERS, count) // count
+            clusters.append(number * 10**9 + group)
+        return np.concatenate(values), np.concatenate(weights), np.concatenate(clusters)
+
+    def _scope(self, control: list[RunRow]) -> str:
+        done = next((row for row in control if row.status == "complete"), None)
+        if done is None:
+            return "nothing is trained yet"
+        result = Record(self.home / "runs" / done.run).result or {}
+        tokens = int(result.get("tokens_per_step", 0)) * (done.steps or 0)
+        return (
+            f"{done.parameters:,} parameters, {done.steps:,} steps, about {_rounded(tokens)} training tokens, "
+            f"{self.said['corpus']}, seeds {_ranges(self.said['seeds'])}"
+        )
+
+    def _notes(self, control: list[RunRow], variants: dict[str, list[RunRow]]) -> Iterator[str]:
+        names = sets_of(self.metric, _facts(self, control)) if any(r.status == "complete" for r in control) else []
+        measured: dict[tuple[Any, ...], str] = {}
+        for arm, rows in {control[0].arm: control, **variants}.items():
+            done = next((row for row in rows if row.status == "complete"), None)
+            if done is not None:
+                facts = (Record(self.home / "runs" / done.run).result or {})["data"]["sets"]
+                sizes = tuple(facts.get(n, {}).get("bytes", facts.get(n, {}).get("texts")) for n in names)
+                measured.setdefault(sizes, arm)
+        if len(measured) > 1:
+            yield f"{' and '.join(measured.values())} were measured on different texts: their figures do not compare"
+        for tuned in self.said["tuning"]:
+            for path in tuned["edge"]:
+                yield (
+                    f"{tuned['arm']} was best at {path} = {tuned['best'][path]}, the edge of the grid: "
+                    "a better value may lie beyond"
+                )
+
+
+def _facts(outcome: Outcome, rows: list[RunRow]) -> dict[str, Any]:
+    done = next(row for row in rows if row.status == "complete")
+    return (Record(outcome.home / "runs" / done.run).result or {})["data"]
+
+
+def _key(title: str, arm: str) -> str:
+    return f"{title}/{arm}" if title else arm
+
+
+def _values(rows: list[RunRow], like: list[RunRow] | None = None) -> np.ndarray:
+    """Values by seed, in the order of `like`; not a number where there is none."""
+    by_seed = {row.seed: row.value for row in rows}
+    return np.array([by_seed.get(row.seed, math.nan) for row in (like or rows)], dtype=float)
+
+
+def _share(both: list[tuple[RunRow, RunRow]], what: str) -> float | None:
+    """How much more the variant takes, the middle of the pairs."""
+    ratios = [getattr(v, what) / getattr(c, what) for c, v in both if getattr(v, what) and getattr(c, what)]
+    return float(np.median(ratios)) - 1 if ratios else None
+
+
+def _rounded(count: int) -> str:
+    for size, name in ((10**9, " billion"), (10**6, " million")):
+        if count >= size:
+            return f"{count / size:.3g}{name}"
+    return f"{count:,}"
+
+
+def _ranges(seeds: list[int]) -> str:
+    whole = seeds == list(range(seeds[0], seeds[0] + len(seeds)))
+    return f"{seeds[0]}–{seeds[-1]}" if whole else ", ".join(map(str, seeds))

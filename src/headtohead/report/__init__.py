@@ -1,0 +1,1 @@
+"""Reports: what the store holds, as a page of its own. Imports no torch."""

@@ -1,0 +1,61 @@
+"""The page of a study: verdicts, forest plot, curves. One file, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from headtohead import store
+from headtohead.metrics import UNITS, figure_of, text_of
+from headtohead.outcome import Outcome, Verdicts, load_outcome
+from headtohead.report import figures
+from headtohead.wording import interval_text, lines_under, share_text, word
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"text_of": text_of, "interval_text": interval_text, "share_text": share_text, "word": word}
+    return made
+
+
+def verdict_table(verdicts: Verdicts) -> str:
+    """The table alone, for notebooks and pages."""
+    unit = UNITS[figure_of(verdicts.metric)]
+    return _templates().get_template("verdicts.html").render(v=verdicts, unit=unit, lines=lines_under(verdicts))
+
+
+def page(outcome: Outcome) -> str:
+    tables = []
+    for title in outcome.titles:
+        verdicts = outcome.verdicts(title)
+        tables.append(
+            {
+                "title": title,
+                "table": verdict_table(verdicts),
+                "forest": figures.forest(verdicts),
+                "curves": figures.curves(outcome, title),
+            }
+        )
+    rows = [row for rows in outcome.rows.values() for row in rows]
+    return (
+        _templates()
+        .get_template("study.html")
+        .render(study=outcome.said, tables=tables, rows=rows, metric=outcome.metric)
+    )
+
+
+def write_report(folder: Path) -> Path:
+    """report.html in the study's own folder."""
+    path = folder / "report.html"
+    store.write_whole(path, page(load_outcome(folder)))
+    return path

@@ -1,0 +1,267 @@
+"""Studies: a question, a control, the one thing that is varied, the seeds, the metric.
+
+    Study(
+        question="Do rotary positions help a small language model?",
+        control=Arm(),
+        vary={"model.position": [Learned(), Rope(), Alibi()]},
+        seeds=6,
+        metric="test/loss",
+    )
+
+Arms differ from the control in the declared fields and in nothing else. Every arm is trained with every seed; a seed
+decides initial weights, batches and dropout alike for all arms, so that differences within a seed are the arms' own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from headtohead.arm import Arm, RunSpec
+from headtohead.errors import InputError, nearest
+from headtohead.metrics import FIGURES, better_way, figure_of, read_amount
+from headtohead.spec import Spec
+from headtohead.stats import LEAST_PAIRS
+
+PLACES = ("model", "train", "tokenizer", "data")
+FIRST_TUNING_SEED = 1_000_000  # far from any seed that a verdict is made of
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An arm with the name it has in the table."""
+
+    name: str
+    arm: Arm
+    differs: dict[str, str]  # from the control, by field path
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to find out, and how. `vary` maps field paths to values; several make a factorial. Where arms cannot be
+    written so, give them whole in `arms` and only the paths in `vary`."""
+
+    question: str
+    control: Arm
+    vary: Mapping[str, Sequence[Any]] | Sequence[str]
+    seeds: int | Sequence[int] = LEAST_PAIRS
+    metric: str = ""  # SET/FIGURE, such as test/loss, obama/perplexity, validation/accuracy; empty: the task's own
+    margin: float | str | None = None  # a difference too small to matter: 0.01, or "1%" of the control's mean
+    arms: Mapping[str, Arm] = field(default_factory=dict)
+    tune: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the same grid for every arm
+    tuning_seeds: int = 3
+    again: bool = True  # the control once more with batches in another order: the noise floor
+    name: str = ""  # of its folder in the store; empty: that of the recipe's file
+    command: str = ""
+    takes: str = ""  # its usual run time
+    expected: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.control, Arm):
+            raise InputError(f"a study's control is an Arm, not {type(self.control).__name__}")
+        seeds = self.all_seeds
+        if len(seeds) < 2:
+            raise InputError(
+                f"one seed makes one pair, and one pair decides nothing: take {LEAST_PAIRS} or more, such as --seeds 6"
+            )
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise InputError(f"seeds must be different numbers from 0 on, not {list(seeds)}")
+        if self.name and ("/" in self.name or self.name.startswith(".")):
+            raise InputError(f"a study's name is that of a folder: '{self.name}' will not do")
+        for path in (*self.paths, *self.tune):
+            self._check_path(path)
+        if not self.vary:
+            raise InputError('a study varies something: vary={"model.position": [Learned(), Rope()]}')
+        both = set(self.paths) & set(self.tune)
+        if both:
+            raise InputError(f"{both.pop()} is varied and tuned: choose one")
+        if self.margin is not None:
+            read_amount(self.margin)
+        self._check_metric()
+        if len(self.variants) < 2:
+            raise InputError(
+                "every value is the control's own: name another one, so that there is something to compare"
+            )
+
+    # -- what it is made of --------------------------------------------------------------------------------------------
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The declared fields."""
+        return tuple(self.vary)
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else tuple(self.seeds)
+
+    @property
+    def measured(self) -> str:
+        """The metric, the task's own where none was named."""
+        if self.metric:
+            return self.metric
+        if self.control.task == "classifier":
+            return "test/accuracy"
+        return "test/bits_per_byte" if self._changes_tokens else "test/loss"
+
+    @property
+    def better(self) -> str:
+        return better_way(self.measured)
+
+    @property
+    def _changes_tokens(self) -> bool:
+        return any(path.split(".")[0] in ("tokenizer", "data") for path in (*self.paths, *self.tune))
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """The control, then the others."""
+        made = self._given() if self.arms else self._factorial()
+        known: dict[str, str] = {}
+        for variant in made:
+            same = known.setdefault(variant.arm.id, variant.name)
+            if same != variant.name:
+                raise InputError(f"{same} and {variant.name} are the same arm: leave one out")
+        if len({v.name for v in made}) < len(made):
+            raise InputError(f"two arms have one name: {', '.join(v.name for v in made)}")
+        return tuple(made)
+
+    def _given(self) -> list[Variant]:
+        made = [Variant(self._control_name(), self.control, {})]
+        for name, arm in self.arms.items():
+            for difference in self.control.diff(arm):
+                if not any(f"{difference.path}.".startswith(f"{path}.") for path in self.paths):
+                    raise InputError(
+                        f"{name} differs from the control in {difference.path} too ({_label(difference.left)} and "
+                        f"{_label(difference.right)}), which vary does not declare: add it, or make it equal"
+                    )
+            if arm == self.control:
+                made[0] = dataclasses.replace(made[0], name=name)
+                continue
+            made.append(Variant(name, arm, {p: _label(arm.get(p)) for p in self.paths if arm.get(p) != _at(self, p)}))
+        return made
+
+    def _factorial(self) -> list[Variant]:
+        if not isinstance(self.vary, Mapping):
+            raise InputError('vary names fields and their values: vary={"model.position": [Learned(), Rope()]}')
+        choices: list[list[tuple[str, Any]]] = []
+        for path, values in self.vary.items():
+            if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+                raise InputError(f'vary["{path}"] is a list of values, such as [Learned(), Rope()], not {values!r}')
+            read = [self.control.set(path, value).get(path) for value in values]
+            twice = next((v for n, v in enumerate(read) if v in read[:n]), None)
+            if twice is not None:
+                raise InputError(f"{path} has {_label(twice)} twice: two arms would be the same")
+            own = self.control.get(path)
+            choices.append([(path, own), *((path, value) for value in read if value != own)])
+        made = []
+        for chosen in itertools.product(*choices):
+            arm = self.control
+            for path, value in chosen:
+                if value != self.control.get(path):
+                    arm = arm.set(path, value)
+            differs = {path: _label(value) for path, value in chosen if value != self.control.get(path)}
+            name = ", ".join(_name(path, arm.get(path)) for path in differs) or self._control_name()
+            made.append(Variant(name, arm, differs))
+        return made
+
+    def _control_name(self) -> str:
+        return ", ".join(_name(path, self.control.get(path)) for path in self.paths)
+
+    def _check_path(self, path: str) -> None:
+        place = path.split(".")[0]
+        if place not in PLACES:
+            known = [f.name for f in dataclasses.fields(self.control)]
+            hint = f"{place} is not for comparing" if place in known else nearest(place, PLACES)
+            raise InputError(f"a study varies fields of {', '.join(PLACES)}, not '{path}': {hint}")
+        self.control.get(path)  # says the nearest name
+
+    def _check_metric(self) -> None:
+        figure = figure_of(self.measured)
+        known = FIGURES[self.control.task]
+        if figure not in known:
+            raise InputError(f"a {_task(self.control)} has no '{figure}': {nearest(figure, known)}")
+        if self._changes_tokens and figure in ("loss", "perplexity") and self.control.task == "lm":
+            name = self.measured.partition("/")[0]
+            raise InputError(f"{figure} a token does not compare across vocabularies: take {name}/bits_per_byte")
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    def set(self, *settings: str) -> Study:
+        """The same study with FIELD=VALUE settings made in every arm."""
+        arms = {name: arm.settings(list(settings)) for name, arm in self.arms.items()}
+        return dataclasses.replace(self, control=self.control.settings(list(settings)), arms=arms)
+
+    @property
+    def id(self) -> str:
+        """Names the family of comparisons: arms and seeds that are added later belong to it."""
+        said = [self.control.id, sorted(self.paths), self.measured, sorted((k, str(v)) for k, v in self.tune.items())]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+    def grid(self) -> Iterator[dict[str, Any]]:
+        for chosen in itertools.product(*self.tune.values()):
+            yield dict(zip(self.tune, chosen, strict=True))
+
+    # -- what users call -----------------------------------------------------------------------------------------------
+
+    def run(self, jobs: int | None = None, home: Path | None = None, on: str = "local") -> Any:
+        """Train what is not in the store yet, and give the verdicts."""
+        from headtohead.carry import carry_out
+
+        for _event in carry_out(self, home, jobs=jobs, on=on):
+            pass
+        return self.verdicts(home)
+
+    def results(self, home: Path | None = None) -> Any:
+        """A pandas table, one row a run."""
+        return self._outcome(home).frame()
+
+    def verdicts(self, home: Path | None = None) -> Any:
+        """What can be said of each arm against the control, as values that notebooks show."""
+        return self._outcome(home).verdicts()
+
+    def _outcome(self, home: Path | None) -> Any:
+        from headtohead.carry import written
+        from headtohead.outcome import load_outcome
+
+        return load_outcome(written(self, home))
+
+
+def run_specs(arm: Arm, seeds: Sequence[int], device: str, threads: int) -> dict[int, RunSpec]:
+    """An arm's runs by seed."""
+    first = RunSpec(arm=arm, device=device, threads=threads).resolved()
+    return {seed: dataclasses.replace(first, seed=seed) for seed in seeds}
+
+
+def _at(study: Study, path: str) -> Any:
+    return study.control.get(path)
+
+
+def _task(arm: Arm) -> str:
+    return "language model" if arm.task == "lm" else arm.task
+
+
+def _name(path: str, value: Any) -> str:
+    """Rope for a part, lr=0.01 for a number."""
+    return _label(value) if isinstance(value, Spec) else f"{path.rpartition('.')[2]}={_label(value)}"
+
+
+def _label(value: Any) -> str:
+    return str(value).removesuffix("()")
+
+
+def split_values(text: str) -> list[str]:
+    """Learned,Rope(theta=500),Causal & Local(8) → three; commas within parentheses part nothing."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]

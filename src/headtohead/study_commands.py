@@ -1,0 +1,148 @@
+"""What the commands for studies do, without a terminal: names to recipes, options to studies."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from headtohead import store
+from headtohead.arm import Arm
+from headtohead.commands import arm_for
+from headtohead.errors import InputError, nearest
+from headtohead.outcome import find_study, load_outcome
+from headtohead.study import Study, split_values
+from headtohead.userfiles import load_file
+
+RECIPES = Path("recipes")
+
+
+def recipes() -> dict[str, Path]:
+    """Recipes of this folder by name."""
+    return {f.stem: f for f in sorted(RECIPES.glob("*.py"))} if RECIPES.is_dir() else {}
+
+
+def recipe(name: str) -> Study:
+    """A study by the path of its file, FILE.py:NAME, the name of a file in recipes/, or demo."""
+    if name == "demo":
+        from headtohead.demo import demo
+
+        return demo
+    path, marker, which = name.partition(".py:")
+    if marker:
+        return _study_in(path + ".py", which)
+    if name.endswith(".py"):
+        return _study_in(name, None)
+    known = recipes()
+    if name in known:
+        return _study_in(str(known[name]), None)
+    raise InputError(f"no recipe '{name}': {nearest(name, ['demo', *known])}; or give the path of a Python file")
+
+
+def _study_in(file: str, which: str | None) -> Study:
+    module = load_file(file)
+    studies = {k: v for k, v in vars(module).items() if isinstance(v, Study)}
+    if which is not None and which not in studies:
+        raise InputError(f"{file} has no study '{which}': {nearest(which, studies)}")
+    if which is None and len(studies) != 1:
+        problem = "holds no Study" if not studies else f"holds {len(studies)} studies"
+        remedy = f"say which: {file}:{next(iter(studies))}" if studies else "write one: study = Study(question=…, …)"
+        raise InputError(f"{file} {problem}: {remedy}")
+    name, study = (which, studies[which]) if which is not None else next(iter(studies.items()))
+    stem = Path(file).stem
+    return study if study.name else dataclasses.replace(study, name=stem if len(studies) == 1 else f"{stem}-{name}")
+
+
+def vary_in(control: Arm, vary: list[str]) -> Study:
+    fields: dict[str, list[str]] = {}
+    for said in vary:
+        path, equals, values = said.partition("=")
+        if not equals or not split_values(values):
+            raise InputError(f"--vary takes FIELD=VALUE,VALUE, such as model.position=Learned,Rope, not '{said}'")
+        fields[path.strip()] = split_values(values)
+    corpus = control.data.corpus
+    what = " and ".join(fields)
+    return Study(
+        question=f"Which {what} is best for a {'language model' if control.task == 'lm' else control.task}?",
+        control=control,
+        vary=fields,
+        name="-".join([control.task, corpus.name, *(path.rpartition(".")[2] for path in fields)]),
+        command="h2h run " + control.task + "".join(f" --vary '{said}'" for said in vary),
+    )
+
+
+def study_for(
+    name: str,
+    *,
+    vary: list[str] | None,
+    data: str | None,
+    settings: list[str],
+    seeds: int | None,
+    metric: str | None,
+    margin: str | None,
+) -> Study:
+    if name in ("lm", "classifier"):
+        if not vary:
+            raise InputError(f"say what to vary: h2h run {name} --vary model.position=Learned,Rope")
+        control = arm_for(name, data, None, None, None, None, settings)
+        study = vary_in(control, vary)
+        settings = []
+    else:
+        if vary or data:
+            raise InputError("--vary and --data go with lm or classifier; a recipe says itself what it varies")
+        study = recipe(name)
+    if settings:
+        study = study.set(*settings)
+    changes: dict[str, Any] = {"seeds": seeds, "metric": metric, "margin": margin}
+    return dataclasses.replace(study, **{k: v for k, v in changes.items() if v is not None})
+
+
+def outcome_named(name: str) -> Any:
+    """Of a study in the store by its name, or of a recipe as it stands."""
+    from headtohead.carry import folder_of
+
+    home = store.home()
+    if name.endswith(".py") or ".py:" in name:
+        folder = folder_of(recipe(name), home)
+        if not (folder / "study.json").is_file():
+            raise InputError(f"{name} has not been run here yet: h2h run {name}")
+        return load_outcome(folder)
+    return load_outcome(find_study(name, home))
+
+
+def study_rows() -> list[dict[str, Any]]:
+    base = store.home() / "studies"
+    rows = []
+    for folder in sorted(base.iterdir()) if base.is_dir() else []:
+        if not (folder / "study.json").is_file():
+            continue
+        try:
+            said = load_outcome(folder).said
+            arms = len(said["tables"][0]["arms"])
+            rows.append(
+                {"study": folder.name, "question": said["question"], "arms": arms, "seeds": len(said["seeds"])}
+                | {"metric": said["metric"]}
+            )
+        except InputError as error:
+            rows.append({"study": folder.name, "question": str(error), "arms": 0, "seeds": 0, "metric": ""})
+    return rows
+
+
+def recipe_rows() -> list[dict[str, Any]]:
+    """Every recipe here: what it asks, its command, its usual time."""
+    rows = []
+    for name, file in [("demo", None), *recipes().items()]:
+        try:
+            studies = (
+                [recipe("demo")]
+                if file is None
+                else [v for v in vars(load_file(file)).values() if isinstance(v, Study)]
+            )
+        except InputError as error:
+            rows.append({"recipe": name, "question": str(error), "command": "", "takes": "", "expected": ""})
+            continue
+        rows += [
+            {"recipe": name, "question": s.question, "command": s.command, "takes": s.takes, "expected": s.expected}
+            for s in studies
+        ]
+    return rows

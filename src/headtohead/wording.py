@@ -1,0 +1,73 @@
+"""Verdicts in words, alike on the screen and in reports. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+
+from headtohead.metrics import figure_of, text_of
+from headtohead.outcome import ArmVerdict, Verdicts
+
+
+def word(row: ArmVerdict) -> str:
+    return f"{row.verdict.verdict} (descriptive)" if row.verdict.descriptive else row.verdict.verdict
+
+
+def interval_text(metric: str, low: float, high: float) -> str:
+    if not math.isfinite(low):
+        return "–"
+    return f"{text_of(metric, low, signed=True)} … {text_of(metric, high, signed=True)}"
+
+
+def share_text(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:+.1f} %"
+
+
+def lines_under(verdicts: Verdicts) -> list[str]:
+    """What belongs under a table of verdicts, on the screen as in the report."""
+    metric = verdicts.metric
+    made = []
+    if verdicts.noise is not None:
+        n = verdicts.noise.verdict
+        time_said = (
+            "" if verdicts.noise.extra_time is None else f"; its time a step {share_text(verdicts.noise.extra_time)}"
+        )
+        made.append(
+            f"noise floor (the control again, batches in another order): {text_of(metric, n.difference, signed=True)} "
+            f"({interval_text(metric, n.low, n.high)}), {n.verdict}{time_said}"
+        )
+    seen = [row.verdict.smallest_effect for row in verdicts if row.verdict.smallest_effect is not None]
+    if seen:
+        pairs = min(row.verdict.pairs for row in verdicts)
+        low, high = text_of(metric, min(seen)), text_of(metric, max(seen))
+        span = low if low == high else f"{low} to {high}, arm by arm"
+        made.append(f"smallest effect that {pairs} pairs see at 80 % power: {span}")
+    elif any(row.verdict.descriptive for row in verdicts):
+        made.append("fewer than six pairs are descriptive: they cannot tell better from worse")
+    for row in verdicts:
+        if row.verdict.verdict == "unresolved" and row.verdict.pairs_needed and not row.verdict.descriptive:
+            needed = row.verdict.pairs_needed
+            made.append(f"{row.arm}: to tell a difference this large from noise takes about {needed:,} pairs")
+        if row.items is not None:
+            i = row.items
+            agree = (
+                ""
+                if row.items_agree is None
+                else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.verdict.pairs} pairs"
+            )
+            made.append(
+                f"{row.arm}, other texts but these checkpoints ({i.items:,} items): "
+                + f"{_item_text(metric, i.difference)} "
+                + f"({_item_text(metric, i.low)} … {_item_text(metric, i.high)}){agree}"
+            )
+        made += [f"{row.arm}, pair left out: {why}" for why in row.excluded]
+    made += [f"warning: {note}" for note in verdicts.notes]
+    better = f"{verdicts.better} is better"
+    if len(verdicts) > 1:
+        better += f"; p is corrected for all {len(verdicts)} arms"
+    made.append(f"scope: {verdicts.scope}; {better}")
+    return made
+
+
+def _item_text(metric: str, value: float) -> str:
+    right = figure_of(metric) in ("accuracy", "macro_f1")
+    return text_of("x/accuracy" if right else "x/loss", value, signed=True) + ("" if right else " nats")
