@@ -61,6 +61,8 @@ _HOMES = {
     "trained": ["Trained", "load_trained"],
     "store": ["Record", "find_run"],
     "predict": ["classify", "score"],
+    "study": ["Study"],
+    "stats": ["compare", "compare_all"],
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

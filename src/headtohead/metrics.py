@@ -25,7 +25,7 @@ def better_way(metric: str) -> Literal["lower", "higher"]:
 def check_set(metric: str, facts: dict[str, Any]) -> None:
     """Whether the data has such a set; `test` stands for all test sets together."""
     name = metric.partition("/")[0]
-    known = [*facts["sets"], *(["test"] if facts["tests"] else [])]
+    known = {*facts["sets"], *(["test"] if facts["tests"] else [])}
     if name not in known:
         raise InputError(f"the data has no set '{name}' for {metric}: {nearest(name, known)}")
 

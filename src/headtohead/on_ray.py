@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import socket
 import tempfile
 import time
 import uuid
@@ -175,6 +176,8 @@ def _connected(ray: Any, address: str | None, jobs: int) -> Iterator[None]:
     if ray.is_initialized():  # by whoever calls us: theirs to end
         yield
         return
+    if address is not None:
+        _answers(address)
     quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
     try:
         if address is None:
@@ -190,6 +193,19 @@ def _connected(ray: Any, address: str | None, jobs: int) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _answers(address: str) -> None:
+    """Ray itself would wait for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise InputError(f"ray:{address}: give HOST:PORT, as `ray start --head` prints it")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise InputError(
+            f"no Ray cluster at {address} ({error.strerror or error}): start one with `ray start --head`"
+        ) from None
 
 
 @contextlib.contextmanager

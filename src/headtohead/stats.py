@@ -12,9 +12,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,8 +62,10 @@ def compare_all(
     control: ArrayLike, variants: Mapping[str, ArrayLike], margin: float | None = None, *, better: Way = "lower"
 ) -> dict[str, Verdict]:
     """Arms that share their control and seeds. A value that is not a number leaves its pair out of that arm alone."""
-    if margin is not None and not margin > 0:
-        raise InputError(f"a margin is a difference that does not matter, so above zero, not {margin}")
+    if margin is not None:
+        margin = _number("margin", margin)
+        if not margin > 0:
+            raise InputError(f"a margin is a difference that does not matter, so above zero, not {margin}")
     if better not in ("lower", "higher"):
         raise InputError(f"better is 'lower' or 'higher', not '{better}'")
     base = _values("control", control)
@@ -73,25 +75,62 @@ def compare_all(
     for name, values in arms.items():
         if len(values) != len(base):
             raise InputError(f"{name} has {len(values)} values and the control {len(base)}: pairs need one each")
+    unit = _unit(np.concatenate([base, *arms.values()]))
+    base, arms = base / unit, {name: values / unit for name, values in arms.items()}
     differences = np.stack([values - base for values in arms.values()], axis=1)  # (n, k)
-    if np.isinf(differences).any():
-        raise InputError("a value is infinite: leave that run out, or put nan in its place")
-    alone = [sign_flip(differences[:, [k]])[0] for k in range(len(arms))]
-    corrected = sign_flip(differences)
+    p_alone = [float(sign_flip(differences[:, [k]])[0]) for k in range(len(arms))]
+    p = _corrected(differences, p_alone)
+    margin = None if margin is None else margin / unit
     return {
-        name: _verdict(base, values, float(p_alone), float(p), len(arms), margin, better)
-        for (name, values), p_alone, p in zip(arms.items(), alone, corrected, strict=True)
+        name: _in(unit, _verdict(base, values, p_alone[k], p[k], len(arms), margin, better))
+        for k, (name, values) in enumerate(arms.items())
     }
+
+
+def _corrected(differences: np.ndarray, p_alone: list[float]) -> list[float]:
+    """Of the arms that can get a verdict. One of two lucky pairs, which cannot, must not hide the others."""
+    family = np.isfinite(differences).sum(axis=0) >= LEAST_PAIRS
+    if not family.any():
+        family[:] = True
+    p = np.array(p_alone)
+    p[family] = sign_flip(differences[:, family])
+    return [float(x) for x in p]
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value + 0)  # a text is no number, whatever it says
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be a number, not {value!r}") from None
 
 
 def _values(name: str, values: ArrayLike) -> np.ndarray:
     try:
-        found = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+        found = np.asarray(values)
+        if found.dtype.kind not in "biuf" and not (found.dtype.kind == "O" or found.size == 0):
+            raise TypeError
+        found = found.astype(float)
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} holds something that is not a number") from None
     if found.ndim != 1:
-        raise InputError(f"{name} must be a list of numbers, one a seed, not of shape {found.shape}")
+        raise InputError(f"{name} must be a list of numbers, one each, not of shape {found.shape}")
+    if np.isinf(found).any():
+        raise InputError(f"{name} holds an infinite value: leave that run out, or put nan in its place")
     return found
+
+
+def _unit(values: np.ndarray) -> float:
+    """A power of two near the largest value: dividing by it costs no digit, and squares stay within bounds."""
+    largest = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
+    return 2.0 ** min(max(math.frexp(largest)[1], -1000), 1000) if largest else 1.0
+
+
+def _in(unit: float, v: Verdict) -> Verdict:
+    if math.isinf(v.difference * unit):
+        raise InputError("the values are too far apart for any computer: measure them in a larger unit")
+    scaled = ("difference", "low", "high", "sd", "smallest_effect", "margin")
+    changed: dict[str, Any] = {k: None if getattr(v, k) is None else getattr(v, k) * unit for k in scaled}
+    return replace(v, **changed)
 
 
 def _verdict(
@@ -172,11 +211,12 @@ def _t_squared(differences: np.ndarray, patterns: np.ndarray) -> np.ndarray:
     scale = np.abs(d).max(axis=0)
     d = d / np.where(scale > 0, scale, 1.0)  # tiny differences must not vanish when squared
     count, squares = there.sum(axis=0), (d**2).sum(axis=0)
-    share = (patterns @ d) ** 2 / np.maximum(count * squares, np.finfo(float).tiny)  # 0 … 1: one where all agree
+    share = (patterns @ d) ** 2 / np.where(squares > 0, count * squares, 1.0)  # 0 … 1: one where all agree
+    share[share < 1e-18] = 0.0  # a sum of nothing but rounding errors
     rest = np.clip(1 - share, 0.0, None)
     rest[rest < 1e-12] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(squares > 0, np.maximum(count - 1, 0) * share / rest, 0.0)
+        return np.where(count > 1, (count - 1) * share / rest, 0.0)
 
 
 @lru_cache(maxsize=32)
@@ -185,7 +225,7 @@ def sign_patterns(n: int) -> np.ndarray:
     is always +."""
     if n <= EXACT_PAIRS:
         return np.array([(1.0, *rest) for rest in itertools.product((1.0, -1.0), repeat=n - 1)])
-    drawn = np.random.default_rng(n).choice([1.0, -1.0], size=(DRAWS, n))
+    drawn = np.random.default_rng(n).choice([1.0, -1.0], size=(min(DRAWS, 20_000_000 // n), n))
     drawn[0] = 1.0
     return drawn
 
@@ -196,15 +236,21 @@ def sign_patterns(n: int) -> np.ndarray:
 def power(effect: float, pairs: int, arms: int = 1, correlation: float = 0.5) -> float:
     """The chance that an effect, in standard deviations of the differences, is called real: normal noise, the other
     arms without effect. Arms that share a control have differences correlated by about a half."""
+    if arms < 1:
+        raise InputError(f"at least one arm is compared, not {arms}")
     if pairs < LEAST_PAIRS:
         return 0.0
-    if pairs <= 8:  # p-values come in coarse steps; from nine pairs on the t-test's power is right to a point
+    effect = min(abs(effect), 1e6)
+    if pairs <= 11:  # p-values come in coarse steps; beyond, Student's t is right to a point
         return float(np.mean(_called_real(_noise(pairs, arms, correlation) + _at_first(effect, arms))))
-    limit = _limit(pairs, arms, correlation)
-    if effect == 0:
-        return float(2 * distributions.t.sf(limit, pairs - 1))
-    t = distributions.nct(pairs - 1, abs(effect) * math.sqrt(pairs))
-    return float(t.sf(limit) + t.cdf(-limit))
+    shift, limit = effect * math.sqrt(pairs), _limit(pairs, arms, correlation) * _sds(pairs)
+    return float(np.mean(distributions.norm.cdf(shift - limit) + distributions.norm.cdf(-shift - limit)))
+
+
+@lru_cache(maxsize=256)
+def _sds(pairs: int) -> np.ndarray:
+    """Standard deviations that so many normal values may have, evenly likely."""
+    return np.sqrt(distributions.chi2.ppf((np.arange(2000) + 0.5) / 2000, pairs - 1) / (pairs - 1))
 
 
 def _at_first(effect: float, arms: int) -> np.ndarray:
@@ -239,15 +285,24 @@ def _called_real(d: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=256)
 def _limit(pairs: int, arms: int, correlation: float) -> float:
     """The |t| that the largest of k null arms exceeds once in twenty."""
+    if arms == 1 or pairs > 40:
+        return float(distributions.t.ppf(distributions.norm.cdf(_normal_limit(arms, correlation)), pairs - 1))
+    make = np.random.default_rng([pairs, arms])
+    shared, own = make.standard_normal((20_000, pairs, 1)), make.standard_normal((20_000, pairs, arms))
+    d = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
+    t = np.abs(d.mean(axis=1)) / d.std(axis=1, ddof=1) * math.sqrt(pairs)
+    return float(np.quantile(t.max(axis=1), 1 - ALPHA))
+
+
+@lru_cache(maxsize=64)
+def _normal_limit(arms: int, correlation: float) -> float:
+    """The same for as many pairs as anyone likes."""
     if arms == 1:
-        return float(distributions.t.ppf(1 - ALPHA / 2, pairs - 1))
-    make = np.random.default_rng([pairs, arms, 1])
-    largest = []
-    for _ in range(20):  # in parts, for memory's sake
-        shared, own = make.standard_normal((1000, pairs, 1)), make.standard_normal((1000, pairs, arms))
-        d = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
-        largest.append(np.abs(d.mean(axis=1) / d.std(axis=1, ddof=1)).max(axis=1) * math.sqrt(pairs))
-    return float(np.quantile(np.concatenate(largest), 1 - ALPHA))
+        return float(distributions.norm.ppf(1 - ALPHA / 2))
+    make = np.random.default_rng(arms)
+    shared, own = make.standard_normal((100_000, 1)), make.standard_normal((100_000, arms))
+    z = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
+    return float(np.quantile(np.abs(z).max(axis=1), 1 - ALPHA))
 
 
 @lru_cache(maxsize=256)
@@ -272,9 +327,9 @@ def pairs_for(effect: float, arms: int = 1, chance: float = 0.8) -> int | None:
         return None
     low, high = LEAST_PAIRS - 1, LEAST_PAIRS
     while power(effect, high, arms) < chance:
-        low, high = high, 2 * high
-        if high > MOST_PAIRS:
+        if high == MOST_PAIRS:
             return None
+        low, high = high, min(2 * high, MOST_PAIRS)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if power(effect, middle, arms) >= chance else (middle, high)
@@ -285,10 +340,8 @@ def pairs_for_equivalence(margin: float, chance: float = 0.8) -> int | None:
     """The fewest pairs that call two arms equivalent which are: `margin` in standard deviations of the differences."""
     if not margin > 0:
         return None
-    quantiles = (np.arange(2000) + 0.5) / 2000
     for n in itertools.chain(range(LEAST_PAIRS, 200), range(200, MOST_PAIRS, 50)):
-        sd = np.sqrt(distributions.chi2.ppf(quantiles, n - 1) / (n - 1))
-        room = margin * math.sqrt(n) - distributions.t.ppf(0.95, n - 1) * sd  # for the mean, in standard errors
+        room = margin * math.sqrt(n) - distributions.t.ppf(0.95, n - 1) * _sds(n)  # for the mean, in standard errors
         if np.clip(2 * distributions.norm.cdf(room) - 1, 0, None).mean() >= chance:
             return n
     return None
@@ -323,11 +376,13 @@ def over_items(
 ) -> ItemTest:
     """The weighted mean difference over items and its 95 % interval by resampling whole clusters, such as documents:
     items of one document are no independent witnesses."""
-    d = np.asarray(differences, dtype=float)
-    w = np.ones_like(d) if weights is None else np.asarray(weights, dtype=float)
-    c = np.arange(len(d)) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    d = _values("differences", differences)
+    w = np.ones_like(d) if weights is None else _values("weights", weights)
+    c = np.arange(len(d)) if clusters is None else np.unique(np.asarray(clusters).ravel(), return_inverse=True)[1]
     if not len(d) == len(w) == len(c) or len(d) == 0:
         raise InputError("differences, weights and clusters must be lists of one length, at least one item")
+    if np.isnan(d).any() or not (w >= 0).all() or not w.sum() > 0:
+        raise InputError("every item needs a difference and a weight of zero or more, and not all may weigh nothing")
     count = int(c.max()) + 1
     top, bottom = np.bincount(c, d * w, count), np.bincount(c, w, count)
     picks = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=draws)  # (draws, clusters)

@@ -150,22 +150,30 @@ def follow(events: Iterable[StudyEvent], console: Console, metric: str) -> tuple
 
 
 def show(verdicts: Verdicts, console: Console) -> None:
+    """Verdict and cost in one table where the screen is wide enough, else one below the other."""
     from rich.table import Table
     from rich.text import Text
 
+    metric, unit = verdicts.metric, UNITS[figure_of(verdicts.metric)]
     title = verdicts.question + (f" ({verdicts.title})" if verdicts.title else "")
-    metric = verdicts.metric
-    unit = UNITS[figure_of(metric)]
-    table = Table(title=title, title_justify="left", pad_edge=False)
-    table.add_column("arm", overflow="fold")
-    for name in (metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "p", "verdict"):
-        table.add_column(name, justify="left" if name == "verdict" else "right")
-    for name in ("agree", "r", "parameters", "time", "FLOPs"):
-        table.add_column(name, justify="right")
-    table.add_row(Text(f"{verdicts.control} (control)"), text_of(metric, verdicts.control_mean), *[""] * 9)
-    for row in verdicts:
-        table.add_row(Text(row.arm + (" (dropped)" if row.dropped else "")), *_cells(row, metric))
-    console.print(table)
+    said = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "p", "verdict"]
+    cost = ["agree", "r", "parameters", "time", "FLOPs"]
+    wide = console.width >= 60 + max(len(row.arm) for row in verdicts) + sum(map(len, [*said, *cost]))
+    for columns, of_control, first in (
+        [([*said, *cost], [text_of(metric, verdicts.control_mean)], 0)]
+        if wide
+        else [(said, [text_of(metric, verdicts.control_mean)], 0), (cost, [], len(said))]
+    ):
+        table = Table(title=title if first == 0 else None, title_justify="left", pad_edge=False)
+        table.add_column("arm", overflow="fold")
+        for name in columns:
+            table.add_column(name, justify="left" if name == "verdict" else "right")
+        empty = [""] * (len(columns) - len(of_control))
+        table.add_row(Text(f"{verdicts.control} (control)"), *of_control, *empty)
+        for row in verdicts:
+            cells = _cells(row, metric)[first : first + len(columns)]
+            table.add_row(Text(row.arm + (" (dropped)" if row.dropped else "")), *cells)
+        console.print(table)
     for line in lines_under(verdicts):
         console.print(line, markup=False, soft_wrap=True)
 

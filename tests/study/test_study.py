@@ -1,0 +1,165 @@
+"""What a study is made of, and what is wrong with some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headtohead import Alibi, Arm, InputError, Learned, NoPosition, Rope
+from headtohead.study import Study, split_values
+
+from .small import control, study
+
+
+def asking(**given) -> Study:
+    return Study(question="?", **{"control": Arm(), "vary": {"model.position": [Rope()]}} | given)
+
+
+def test_the_control_is_always_there_and_first():
+    made = asking(vary={"model.position": [Rope(), Alibi()]})
+    assert [v.name for v in made.variants] == ["Learned", "Rope", "Alibi"]
+    assert made.variants[0].arm == Arm()
+    again = asking(vary={"model.position": [Rope(), Learned(), Alibi()]})
+    assert [v.name for v in again.variants] == ["Learned", "Rope", "Alibi"]
+
+
+def test_values_may_be_written_as_text():
+    assert asking(vary={"model.position": ["Rope", "Alibi(slope=1)"]}).variants[2].arm == Arm().set(
+        "model.position", Alibi(slope=1)
+    )
+
+
+def test_several_fields_make_a_factorial():
+    made = asking(vary={"model.position": [Rope()], "train.batch": [8, 32]})
+    assert [v.name for v in made.variants] == [
+        "Learned, batch=16",
+        "batch=8",
+        "batch=32",
+        "Rope",
+        "Rope, batch=8",
+        "Rope, batch=32",
+    ]
+    last = made.variants[-1]
+    assert (last.arm.model.position, last.arm.train.batch) == (Rope(), 32)
+    assert last.differs == {"model.position": "Rope", "train.batch": "32"}
+
+
+def test_arms_may_be_given_whole():
+    rope = Arm().set("model.position", Rope()).set("model.heads", 4)
+    made = asking(arms={"rope and heads": rope}, vary=["model.position", "model.heads"])
+    assert [v.name for v in made.variants] == ["Learned, heads=2", "rope and heads"]
+    assert made.variants[1].differs == {"model.position": "Rope", "model.heads": "4"}
+
+
+def test_settings_are_made_in_every_arm():
+    made = asking(vary={"model.position": [Rope()]}).set("train.steps=7", "model.heads=1")
+    assert {(v.arm.train.steps, v.arm.model.heads) for v in made.variants} == {(7, 1)}
+    whole = asking(arms={"r": Arm().set("model.position", Rope())}, vary=["model.position"]).set("train.steps=7")
+    assert {v.arm.train.steps for v in whole.variants} == {7}
+
+
+BAD = {
+    "one seed": ({"seeds": 1}, "one seed makes one pair.*take 6 or more"),
+    "a seed twice": ({"seeds": [1, 2, 2]}, "different numbers"),
+    "a negative seed": ({"seeds": [1, -2]}, "different numbers"),
+    "nothing varied": ({"vary": {}}, "varies something"),
+    "only the control": ({"vary": {"model.position": [Learned()]}}, "every value is the control's own"),
+    "an arm twice": ({"vary": {"model.position": [Rope(), Rope()]}}, "Rope twice"),
+    "the same by text": ({"vary": {"model.position": [Rope(), "Rope()"]}}, "Rope twice"),
+    "a field nobody knows": ({"vary": {"model.positoin": [Rope()]}}, "did you mean position"),
+    "a place nobody knows": ({"vary": {"modle.position": [Rope()]}}, "did you mean model"),
+    "the way it is measured": ({"vary": {"evaluate.stride": [1]}}, "evaluate is not for comparing"),
+    "a part of another family": ({"vary": {"model.position": ["LayerNorm"]}}, "must be a Position"),
+    "a part nobody knows": ({"vary": {"model.position": ["Rop"]}}, "did you mean Rope"),
+    "text for a list": ({"vary": {"model.position": "Rope"}}, "is a list of values"),
+    "a metric without a set": ({"metric": "loss"}, "SET/FIGURE"),
+    "a metric of the other task": ({"metric": "test/accuracy"}, "a language model has no 'accuracy'"),
+    "a metric misspelt": ({"metric": "test/perplexety"}, "did you mean perplexity"),
+    "perplexity across vocabularies": (
+        {"vary": {"tokenizer": ["Byte", "Character"]}, "metric": "test/perplexity"},
+        "take test/bits_per_byte",
+    ),
+    "loss across preparations": (
+        {"vary": {"data.prepare": ["Lowercase"]}, "metric": "obama/loss"},
+        "take obama/bits_per_byte",
+    ),
+    "a margin of nothing": ({"margin": 0}, "above zero"),
+    "a margin of words": ({"margin": "little"}, "a number or a percentage"),
+    "a name with a slash": ({"name": "a/b"}, "will not do"),
+    "a control that is none": ({"control": "Learned"}, "is an Arm"),
+    "tuned and varied": ({"vary": {"train.batch": [8]}, "tune": {"train.batch": [8, 16]}}, "varied and tuned"),
+    "an undeclared field": (
+        {"arms": {"mine": Arm().set("model.position", Rope()).set("train.batch", 8)}, "vary": ["model.position"]},
+        "mine differs from the control in train.batch too",
+    ),
+    "an undeclared neighbour": (
+        {"arms": {"mine": Arm().set("model.position", Rope())}, "vary": ["model.pos"]},
+        "did you mean position",
+    ),
+    "two arms that are one": (
+        {
+            "arms": {"a": Arm().set("model.position", Rope()), "b": Arm().set("model.position", Rope())},
+            "vary": ["model.position"],
+        },
+        "a and b are the same arm",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_study_that_makes_no_sense_says_so_in_one_line(what):
+    given, said = BAD[what]
+    with pytest.raises(InputError, match=said) as error:
+        asking(**given)
+    assert "\n" not in str(error.value)
+
+
+def test_a_tokenizer_comparison_takes_bits_per_byte():
+    assert asking(vary={"tokenizer": ["Byte"]}).measured == "test/bits_per_byte"
+    assert asking().measured == "test/loss"
+    assert (
+        Study(question="?", control=Arm.of("classifier"), vary={"model.position": ["Rope"]}).measured == "test/accuracy"
+    )
+
+
+def test_the_family_is_the_same_whatever_arms_and_seeds(text: Path):
+    one = study(text)
+    assert one.id == study(text, seeds=9, vary={"model.position": [Rope()]}).id
+    others = [
+        study(text, "train.steps=7"),
+        study(text, metric="validation/loss"),
+        study(text, vary={"model.heads": [1]}),
+    ]
+    assert len({one.id, *(s.id for s in others)}) == 4
+
+
+def test_values_are_parted_at_commas_outside_parentheses():
+    assert split_values("Learned, Rope(theta=500),Causal & Local(8)") == [
+        "Learned",
+        "Rope(theta=500)",
+        "Causal & Local(8)",
+    ]
+    assert split_values("(1,2),[3,4]") == ["(1,2)", "[3,4]"]
+    assert split_values(" , ") == []
+
+
+def test_arms_start_from_the_same_weights_and_see_the_same_batches(text: Path):
+    import numpy as np
+    import torch
+
+    from headtohead.tasks import work_on
+
+    made = study(text, vary={"model.position": [Learned(), Rope(), NoPosition()], "train.optimizer.lr": [0.1]})
+    works = [work_on(v.arm) for v in made.variants]
+    first = works[0]
+    weights = dict(first.build(3).named_parameters())
+    for work in works[1:]:
+        shared = [(p, weights[n]) for n, p in work.build(3).named_parameters() if n in weights]
+        assert shared
+        assert all(torch.equal(a, b) for a, b in shared)
+        for step in (0, 5):
+            assert np.array_equal(work.batch(3, step).ids, first.batch(3, step).ids)
+    again = work_on(control(text, "train.order=1"))
+    assert not np.array_equal(again.batch(3, 0).ids, first.batch(3, 0).ids)
+    assert torch.equal(dict(again.build(3).named_parameters())["head.weight"], weights["head.weight"])
