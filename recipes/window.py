@@ -1,6 +1,6 @@
 """Does the reports' decoder lose anything when a token sees only the eight before it?
 
-    HEADTOHEAD_DATA=… h2h run recipes/window.py
+HEADTOHEAD_DATA=… h2h run recipes/window.py
 """
 
 from documents import decoder_run

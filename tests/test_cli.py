@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.cli import main
+from headtohead.errors import describe
 
 H2H = str(Path(sys.executable).parent / "h2h")
 ROOT = Path(__file__).parents[1]
@@ -162,6 +163,7 @@ def test_lists() -> None:
     rows = json.loads(h2h("list", "parts", "--json").stdout)
     assert {"family", "name", "equation", "reference", "knobs"} <= rows[0].keys()
     assert h2h("list", "parts").stdout.count("knobs: theta = 10000.0, fraction = 1.0") == 1
+    assert "  ShuffledWindows  Windows at" in h2h("list", "parts").stdout
     counted = h2h("list", "parameters", "--set", "model.feedforward=Mlp(relu, 100)", "--set", "model.head_bias=true")
     assert "863,243" in counted.stdout
 
@@ -174,3 +176,43 @@ def test_the_reference_page_is_current() -> None:
 def test_doctor() -> None:
     assert {f["what"] for f in json.loads(h2h("doctor", "--json").stdout)} >= {"Python", "cores", "torch"}
     assert h2h("doctor").returncode == 0
+
+
+def test_doctor_asks_for_a_folder_only_for_the_corpora_that_need_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADTOHEAD_DATA", raising=False)
+    (said,) = [f["remedy"] for f in json.loads(h2h("doctor", "--json").stdout) if f["what"] == "HEADTOHEAD_DATA"]
+    assert said.startswith("for speeches and sst2:")
+
+
+OUT_OF_MEMORY = [
+    MemoryError(),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to\nallo"),
+    RuntimeError("Storage size calculation overflowed with sizes=[1, 2]"),
+]
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=str)
+def test_too_little_memory_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("headtohead.doctor.examine", fail)
+    monkeypatch.setattr(sys, "argv", ["h2h", "doctor"])
+    with pytest.raises(SystemExit) as exit:
+        main()
+    said = capsys.readouterr().err
+    assert exit.value.code == 3
+    assert said == f"h2h: {describe(error)}\n"
+    assert "make model.width or train.batch smaller" in said
+
+
+def test_another_error_of_torch_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr("headtohead.doctor.examine", fail)
+    monkeypatch.setattr(sys, "argv", ["h2h", "doctor"])
+    with pytest.raises(RuntimeError, match="mat1"):
+        main()

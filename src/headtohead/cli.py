@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from headtohead import __version__
+
+STOPPED = "h2h: stopped; give the same command again to go on"
+
+try:
+    import typer
+    from typer.core import TyperGroup
+except KeyboardInterrupt:  # they take the longest to load, and nobody else is there yet to catch it
+    print(STOPPED, file=sys.stderr)
+    sys.exit(130)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+
+class Interrupted(Exception):  # noqa: N818
+    """Ctrl-C that nobody obeyed politely. Of a KeyboardInterrupt typer makes an exit code and no word."""
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
+class Commands(TyperGroup):
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        with _interruptible():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _interruptible():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="h2h",
+    cls=Commands,
     help="Does this change to the transformer really help, by how much, and at what cost?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -38,7 +72,7 @@ UsageError: Any = typer.BadParameter.__bases__[0]  # click's, under whatever nam
 
 def main() -> None:
     """Run a command; errors of the user's are one line and exit code 2."""
-    from headtohead.errors import InputError
+    from headtohead.errors import OUT_OF_MEMORY, InputError, Unavailable, is_out_of_memory
 
     try:
         sys.exit(app(standalone_mode=False))
@@ -50,9 +84,15 @@ def main() -> None:
         if message:  # none where the help was printed instead
             print(f"h2h: {message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", file=sys.stderr)
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        print("h2h: stopped", file=sys.stderr)
+    except (KeyboardInterrupt, Interrupted, typer.Abort):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a third Ctrl-C has nothing left to stop
+        print(STOPPED, file=sys.stderr)
         sys.exit(130)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(f"h2h: {OUT_OF_MEMORY}", file=sys.stderr)
+        sys.exit(Unavailable.exit_code)
     except BrokenPipeError:  # `h2h … | head`
         sys.stderr.close()
         sys.exit(1)
@@ -140,6 +180,7 @@ class TaskName(StrEnum):
 
 @app.command()
 def train(
+    context: typer.Context,
     task: Annotated[TaskName | None, typer.Argument(help="lm (language model) or classifier.")] = None,
     data: Annotated[
         str | None, typer.Option(help="A corpus (h2h list corpora), or a file of yours: .txt .tsv .csv .jsonl .parquet")
@@ -168,27 +209,46 @@ def train(
     """
     from headtohead import commands, screen
 
-    if steps is not None and epochs is not None:
-        raise typer.BadParameter("--steps and --epochs: give one of them")
     if resume is not None:
+        _only(context, ("resume", "log_to", "save_every", "as_json"), "--resume goes on with a run's own settings")
         specs = [commands.resumed(resume)]
-    elif (task is None) == (arm is None):
+    elif task is None and arm is None:
         raise typer.BadParameter("say what to train: h2h train lm, h2h train classifier, or --arm FILE.py:NAME")
+    elif task is not None and arm is not None:
+        raise typer.BadParameter(f"{task} and --arm both say what to train: give one of them")
     else:
-        changes = [*(settings or [])]
-        changes += [f"train.{k}={v}" for k, v in (("steps", steps), ("epochs", epochs)) if v is not None]
+        changes = [*(settings or []), *commands.length(steps, epochs, settings or [])]
         if arm is not None:
+            of_data = ("data", "validation", "test", "text", "label")
+            _only(context, context.params.keys() - set(of_data), "an arm has its own data, changed by --set data.…")
             chosen = commands.arm_in(arm, changes)
         else:
             chosen = commands.arm_for(task, data, validation, test, text, label, changes)
         specs = commands.runs_of(chosen, range(seed, seed + seeds), device, threads)
     console = _console(stderr=True)
+    seeds_of = {spec.id: spec.seed for spec in specs}
     ended = screen.follow(commands.execute_all(specs, jobs, save_every, log_to), console, len(specs))
+    ended = commands.by_seed(ended, seeds_of)
+    there = sum(getattr(event, "already", False) for event in ended)
+    if log_to is not None and there:
+        said = f"h2h: {there} of {len(specs)} runs were in the store already: nothing of them was logged to {log_to}"
+        print(said, file=sys.stderr)
     if as_json:
-        _print_json([commands.summary(event) for event in ended])
+        _print_json([commands.summary(event, seeds_of) for event in ended])
     else:
-        screen.show_end(ended, _console())
+        screen.show_end(ended, _console(), seeds_of)
     raise typer.Exit(commands.exit_code(ended))
+
+
+def _only(context: typer.Context, allowed: Iterable[str], reason: str) -> None:
+    """Refuse what was typed and would be ignored."""
+    from headtohead.errors import InputError
+
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE" and parameter.name not in allowed:
+            option = parameter.opts[0].startswith("-")
+            raise InputError(f"{reason}: leave out {parameter.opts[0] if option else context.params[parameter.name]}")
 
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")]
@@ -291,11 +351,13 @@ def demo(jobs: Jobs = None, on: On = "local", as_json: AsJson = False) -> None:
 def _carry(study: Any, jobs: int | None, on: str, device: str, threads: int, save_every: float, as_json: bool) -> None:
     from headtohead import watch_study
     from headtohead.carry import carry_out
+    from headtohead.machine import check_threads
     from headtohead.outcome import load_outcome
     from headtohead.planning import how_it_went
     from headtohead.report.page import write_report
     from headtohead.runs import Options
 
+    check_threads(threads)
     console = _console(stderr=True)
     options = Options(save_every=save_every)
     events = carry_out(study, jobs=jobs, on=on, device=device, threads=threads, options=options)
@@ -360,8 +422,11 @@ def classify(
     """The label of each text and the probability of every class."""
     from headtohead import commands, predict
 
-    given = [line for t in texts for line in (commands.given(t).splitlines() if t == "-" else [commands.given(t)])]
+    given, blank = commands.given_lines(texts)
     found = predict.classify(commands.trained(run, step), given)
+    if blank:
+        lines = ", ".join(map(str, blank[:9])) + (" …" if len(blank) > 9 else "")
+        print(f"h2h: blank lines of standard input are left out: {lines}", file=sys.stderr)
     if as_json:
         _print_json([f.to_json() for f in found])
     else:
@@ -438,7 +503,13 @@ def list_recipes(as_json: AsJson = False) -> None:
     """Every recipe of this folder: what it asks, its command and its usual run time."""
     from headtohead import study_commands
 
-    _table(study_commands.recipe_rows(), as_json, "there is no folder recipes here")
+    rows = study_commands.recipe_rows()
+    if as_json:
+        _print_json(rows)
+        return
+    for row in rows:
+        below = [row["command"] + (f" ({row['takes']})" if row["takes"] else ""), row["expected"]]
+        print(f"{row['recipe']:<16}{row['question']}" + "".join(f"\n{'':<16}{line}" for line in below if line))
 
 
 def _table(rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from headtohead import store
 from headtohead.arm import Arm, RunSpec, read_run
 from headtohead.data.corpora import Corpus, Files, Held, corpus_named
 from headtohead.errors import InputError, nearest
-from headtohead.machine import choose_device
+from headtohead.machine import check_threads, choose_device
 from headtohead.runs import Event, Finished, NotBegun, Options, Stopped
 from headtohead.trained import Trained, load_trained
 from headtohead.userfiles import load_file
@@ -30,6 +31,19 @@ def arm_in(where: str, settings: list[str]) -> Arm:
     if name not in arms:
         raise InputError(f"{path}.py has no arm '{name}': {nearest(name, arms)}")
     return arms[name].settings(settings)
+
+
+def length(steps: int | None, epochs: int | None, settings: list[str]) -> list[str]:
+    """--steps and --epochs as settings; whoever says twice how long to train is asked which."""
+    short = {"--steps": ("train.steps", steps), "--epochs": ("train.epochs", epochs)}
+    given = [option for option, (_, value) in short.items() if value is not None]
+    for setting in settings:
+        path, _, value = setting.replace(" ", "").partition("=")
+        if path in ("train.steps", "train.epochs") and value.lower() != "none":
+            given.append(f"--set {path}")
+    if len(set(given)) > 1:
+        raise InputError(f"{given[0]} and {given[1]} both say how long to train: give one of them")
+    return [f"{path}={value}" for path, value in short.values() if value is not None]
 
 
 def arm_for(
@@ -60,6 +74,7 @@ def _own(corpus: Corpus | None, given: dict[str, str]) -> Corpus:
 
 
 def runs_of(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> list[RunSpec]:
+    check_threads(threads)
     chosen = choose_device(device)
     first = RunSpec(arm=arm, device=chosen, threads=threads).resolved()
     return [first.set("seed", seed) for seed in seeds]
@@ -81,15 +96,22 @@ def execute_all(specs: list[RunSpec], jobs: int | None, save_every: float, log_t
     yield from execute_many(specs, store.home(), jobs or os.cpu_count() or 1, options)
 
 
-def summary(event: Event) -> dict[str, Any]:
+def by_seed(ended: list[Event], seeds: dict[str, int]) -> list[Event]:
+    """How runs ended, in the order of their seeds rather than of their ends."""
+    return sorted(ended, key=lambda event: seeds.get(event.id, math.inf))
+
+
+def summary(event: Event, seeds: dict[str, int]) -> dict[str, Any]:
     if isinstance(event, Finished):
         record = event.record
         assert record.result is not None
-        return {"run": event.id, "folder": event.folder, **record.result, "times": record.times}
+        seed = seeds[event.id]
+        return {"run": event.id, "seed": seed, "folder": event.folder, **record.result, "times": record.times}
     if isinstance(event, NotBegun):
         return {"run": None, "status": "not begun", "runs": event.runs}
     assert isinstance(event, Stopped)  # nothing else ends a run whose failures are raised
-    return {"run": event.id, "status": "stopped", "steps": event.done, "of": event.steps}
+    seed = seeds[event.id]
+    return {"run": event.id, "seed": seed, "status": "stopped", "steps": event.done, "of": event.steps}
 
 
 def exit_code(ended: list[Event]) -> int:
@@ -115,6 +137,22 @@ def given(text: str) -> str:
         raise InputError("the text is not UTF-8: convert it, e.g. with iconv -f latin1 -t utf-8") from None
 
 
+def given_lines(texts: list[str]) -> tuple[list[str], list[int]]:
+    """The texts, a dash standing for the lines of standard input; and the numbers of its blank lines, left out."""
+    found: list[str] = []
+    blank: list[int] = []
+    for text in texts:
+        if text != "-":
+            found.append(given(text))
+            continue
+        for number, line in enumerate(given(text).splitlines(), 1):
+            if line.strip():
+                found.append(line)
+            else:
+                blank.append(number)
+    return found, blank
+
+
 def run_rows() -> list[dict[str, Any]]:
     rows = []
     for record in store.runs():
@@ -132,11 +170,12 @@ def _row(record: store.Record) -> dict[str, Any]:
     spec, result = read_run(record.spec), record.result
     corpus = spec.arm.data.corpus
     differs = {d.path: d.right for d in Arm.of(spec.arm.task, corpus).diff(spec.arm)}
+    unset = {f"train.{k}" for k in ("steps", "epochs") if spec.arm.train.get(k) is None}  # the other one says it all
     values = result["values"] if result else {}
     held = {k: v for k, v in values.items() if not k.startswith("train/")}
     return {
         "what": f"{spec.arm.task} on {corpus.path or corpus.name}, seed {spec.seed}"
-        + "".join(f", {path}={value}" for path, value in differs.items()),
+        + "".join(f", {path}={value}" for path, value in differs.items() if path not in unset),
         "result": figures(held) if held else (result["ended"] if result else ""),
         "task": spec.arm.task,
         "corpus": corpus.name,

@@ -66,9 +66,7 @@ def _memory() -> str:
 def _data() -> Finding:
     folder = os.environ.get("HEADTOHEAD_DATA")
     if not folder:
-        return Finding(
-            "HEADTOHEAD_DATA", "not set", "for speeches, sst2 and shakespeare: set it to the folder that holds them"
-        )
+        return Finding("HEADTOHEAD_DATA", "not set", "for speeches and sst2: set it to the folder that holds them")
     if not Path(folder).is_dir():
         return Finding("HEADTOHEAD_DATA", f"{folder} is no folder", "correct it, or unset it")
     return Finding(

@@ -28,10 +28,23 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"{hint}known: {', '.join(known) or 'none'}"
 
 
+OUT_OF_MEMORY = "out of memory: make model.width or train.batch smaller, or run fewer side by side with --jobs"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """torch says so with a plain RuntimeError on the processor, and with one of its own on other devices."""
+    said = ("can't allocate memory", "not enough memory", "out of memory", "Storage size calculation overflowed")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+    )
+
+
 def describe(error: BaseException, file: Path | None = None) -> str:
     """An exception of the user's code in one line, with the line of their file where it arose."""
     if isinstance(error, InputError):
         return str(error)
+    if is_out_of_memory(error):
+        return OUT_OF_MEMORY
     text = " ".join(str(error).split()) or "no message"
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__

@@ -137,6 +137,7 @@ def labelled(
 
 
 def _macro_f1(confusion: np.ndarray) -> float:
-    """The mean over classes of 2·hits / (predicted + true); a class that is neither counts as zero."""
+    """The mean over classes of 2·hits / (predicted + true), without a class that is neither."""
     hits, sides = np.diag(confusion), confusion.sum(axis=0) + confusion.sum(axis=1)
-    return float(np.mean(np.where(sides > 0, 2 * hits / np.maximum(sides, 1), 0.0)))
+    there = sides > 0
+    return float(np.mean(2 * hits[there] / sides[there]))

@@ -37,6 +37,12 @@ def environment(spec: RunSpec) -> dict[str, Any]:
     }
 
 
+def check_threads(threads: int) -> None:
+    cores = os.cpu_count() or 1
+    if threads > cores:
+        raise InputError(f"--threads {threads} is more than the {cores} cores of this machine: give at most {cores}")
+
+
 def choose_device(wanted: str) -> str:
     """auto takes the fastest there is; a device that is not there is said so."""
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}

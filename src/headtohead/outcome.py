@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,14 @@ class RunRow:
     values: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
+class Excluded(NamedTuple):
+    """A run without a value, and the pair that is left out for it."""
+
+    seed: int
+    arm: str
+    why: str
+
+
 @dataclass(frozen=True)
 class ArmVerdict:
     """An arm's row of the table."""
@@ -88,13 +96,18 @@ class ArmVerdict:
     extra_flops: float | None  # share of the control's
     items: ItemTest | None  # other texts, these checkpoints
     items_agree: int | None  # pairs whose exact McNemar p is at most 0.05
-    excluded: tuple[str, ...]  # pairs that are left out, and why
+    excluded: tuple[Excluded, ...]
     dropped: bool = False  # no longer in the recipe, yet part of the family
 
     def to_json(self) -> dict[str, Any]:
         said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items")}
         items = None if self.items is None else dataclasses.asdict(self.items)
-        return {**said, **dataclasses.asdict(self.verdict), "items": items, "excluded": list(self.excluded)}
+        return {
+            **said,
+            **dataclasses.asdict(self.verdict),
+            "items": items,
+            "excluded": [e._asdict() for e in self.excluded],
+        }
 
 
 @dataclass(frozen=True)
@@ -115,7 +128,7 @@ class Verdicts:
     title: str  # of a tuned study: own best, or shared
     control: str
     control_mean: float
-    control_excluded: tuple[str, ...]
+    control_excluded: tuple[Excluded, ...]
     arms: tuple[ArmVerdict, ...]
     noise: Noise | None
     seeds: int
@@ -137,6 +150,7 @@ class Verdicts:
     def to_json(self) -> dict[str, Any]:
         noise = self.noise and {**dataclasses.asdict(self.noise.verdict), "extra_time": self.noise.extra_time}
         said = {k: v for k, v in vars(self).items() if k not in ("arms", "noise")}
+        said["control_excluded"] = [e._asdict() for e in self.control_excluded]
         return {**said, "arms": [row.to_json() for row in self.arms], "noise_floor": noise}
 
     def _repr_html_(self) -> str:
@@ -243,7 +257,7 @@ class Outcome:
             title=title,
             control=arms[0]["name"],
             control_mean=mean,
-            control_excluded=tuple(f"seed {r.seed}: {r.why}" for r in control if r.status != "complete"),
+            control_excluded=_without(control),
             arms=tuple(made),
             noise=self._noise(control),
             seeds=len(self.said["seeds"]),
@@ -258,11 +272,6 @@ class Outcome:
         by_seed = {row.seed: row for row in rows}
         pairs = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
         both = [(c, v) for c, v in pairs if c.status == v.status == "complete"]
-        excluded = [
-            f"seed {c.seed}: " + "; ".join(f"{row.arm} {row.why}" for row in (c, v) if row.status != "complete")
-            for c, v in pairs
-            if (c, v) not in both
-        ]
         items, agree = self._items(both)
         return ArmVerdict(
             arm=arm["name"],
@@ -274,7 +283,7 @@ class Outcome:
             extra_flops=_share(both, "flops"),
             items=items,
             items_agree=agree,
-            excluded=tuple(excluded),
+            excluded=_without(rows),
             dropped=bool(arm.get("dropped")),
         )
 
@@ -347,6 +356,10 @@ class Outcome:
                     f"{tuned['arm']} was best at {path} = {tuned['best'][path]}, the edge of the grid: "
                     "a better value may lie beyond"
                 )
+
+
+def _without(rows: list[RunRow]) -> tuple[Excluded, ...]:
+    return tuple(Excluded(row.seed, row.arm, row.why) for row in rows if row.status != "complete")
 
 
 def _facts(outcome: Outcome, rows: list[RunRow]) -> dict[str, Any]:

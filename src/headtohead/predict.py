@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,11 @@ class Score:
     def show(self, console: Console) -> None:
         from rich.text import Text
 
-        line = Text()
-        for token, loss in zip(self.tokens, self.losses, strict=True):
-            line.append(token.replace("\n", "⏎\n"), style="dim" if loss is None else _heat(loss))
-            line.append("" if token.startswith(" ") or token.endswith("\n") else "·", style="dim")
-        console.print(line)
+        for line in _lines(_words(self.tokens[:SHOWN], self.losses), console.width):
+            console.print(Text.assemble(*line), soft_wrap=True)
+        if len(self.tokens) > SHOWN:
+            left = len(self.tokens) - SHOWN
+            console.print(f"… and {left:,} tokens more; --json has them all", soft_wrap=True)
         said = (
             f"loss {self.loss:.4f} nats a token, perplexity {self.perplexity:.2f}, {self.bits_per_byte:.3f} bits/byte"
         )
@@ -48,8 +49,55 @@ class Score:
         worst = sorted(
             ((loss, n) for n, loss in enumerate(self.losses) if loss is not None), key=lambda pair: -pair[0]
         )[:5]
-        surprises = ", ".join(f"{self.tokens[n].strip() or repr(self.tokens[n])} {loss:.1f}" for loss, n in worst)
+        names = ((_short(self.tokens[n].strip() or repr(self.tokens[n]), 30), loss) for loss, n in worst)
+        surprises = ", ".join(f"{name} {loss:.1f}" for name, loss in names)
         console.print(f"most surprising, in nats: {surprises}", markup=False)
+
+
+SHOWN = 400  # tokens of a text on the screen
+Styled = list[tuple[str, str]]  # texts, each with its style
+
+
+def _words(tokens: Sequence[str], losses: Sequence[float | None]) -> list[Styled]:
+    """Tokens, those of a word together, a dot between two that no white space parts; a line end stands last in its
+    word. Where no token has white space it was lost, and each is a word."""
+    spaced = any(c.isspace() for token in tokens for c in token)
+    words: list[Styled] = []
+    for n, token in enumerate(tokens):
+        apart = n == 0 or token[:1].isspace() or tokens[n - 1][-1:].isspace()
+        if not apart:
+            words[-1].append(("·", "dim"))
+        if apart or not spaced:
+            words.append([])
+        loss = losses[n]
+        words[-1].append((token.replace("\n", "⏎"), "dim" if loss is None else _heat(loss)))
+        if token.endswith("\n"):
+            words[-1].append(("\n", ""))
+    return words
+
+
+def _lines(words: Iterable[Styled], width: int) -> Iterator[Styled]:
+    """Words in lines of the screen; a word is broken only where it alone is too long."""
+    from rich.cells import cell_len
+
+    line: Styled = []
+    used = 0
+    for word in words:
+        size = sum(cell_len(text) for text, _ in word)
+        if line and used + size > width:
+            yield line
+            line, used = [], 0
+        ends = word[-1][0] == "\n"
+        line, used = [*line, *(word[:-1] if ends else word)], used + size
+        if ends:
+            yield line
+            line, used = [], 0
+    if line:
+        yield line
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _heat(loss: float) -> str:
@@ -111,9 +159,9 @@ def classify(trained: Trained, texts: list[str]) -> list[Classified]:
     if not texts:
         raise InputError("there is no text to classify: give one, or lines on standard input")
     found = []
-    for text, ids in zip(texts, vocabulary.encode(texts), strict=True):
+    for n, (text, ids) in enumerate(zip(texts, vocabulary.encode(texts), strict=True), 1):
         if not len(ids):
-            raise InputError("a text without a single token cannot be classified: give words")
+            raise InputError(f"text {n} of {len(texts)} is one without a single token: give words, or leave it out")
         one = Encoded(ids, np.array([0, len(ids)]), np.zeros(1, np.int64))
         batch = sentences(one, np.array([0]), block)
         assert batch.keep is not None
@@ -128,11 +176,23 @@ def show(found: list[Classified], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("text", "label", *found[0].probabilities)
+    unknown = any(f.unknown for f in found)
+    table = Table("text", "label")
+    for label in found[0].probabilities:
+        table.add_column(Text(label))
+    if unknown:
+        table.add_column("unknown")
     for f in found:
-        shown = f.text if len(f.text) < 60 else f.text[:57] + "…"
-        table.add_row(Text(shown), f.label, *(f"{p:.1%}" for p in f.probabilities.values()))
+        cells = [f"{p:.1%}" for p in f.probabilities.values()]
+        cells += [f"{f.unknown / f.tokens:.0%}"] if unknown else []
+        table.add_row(Text(_short(f.text, 58)), Text(f.label), *cells)
     console.print(table)
     for f in found:
+        if f.unknown == f.tokens:
+            console.print(
+                f"no word of '{_short(f.text, 40)}' was seen in training: its label is a guess",
+                markup=False,
+                soft_wrap=True,
+            )
         if f.cut:
             console.print(f"cut to the model's block: '{f.text[:40]}…' has {f.tokens} tokens", markup=False)

@@ -65,14 +65,16 @@ def show(console: Console) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    for family, entries in groupby(parts(), key=lambda e: e.family):
+    known = parts()
+    width = max(len(e.name) for e in known) + 4
+    for family, entries in groupby(known, key=lambda e: e.family):
         console.print(f"\n{family}", style="bold underline")
         for e in entries:
-            console.print(Text.assemble((f"  {e.name:<14}", "bold"), e.says), soft_wrap=True)
+            console.print(Text.assemble((f"  {e.name}".ljust(width), "bold"), e.says), soft_wrap=True)
             settings = ", ".join(f"{k.name} = {k.default}" for k in e.knobs)
             for line in (e.equation, settings and f"knobs: {settings}", e.reference):
                 if line:
-                    console.print(Padding(Text(line), (0, 0, 0, 16)), style="dim")
+                    console.print(Padding(Text(line), (0, 0, 0, width)), style="dim")
 
 
 def page() -> str:

@@ -201,6 +201,7 @@ class _Session:
     seconds_before: float = 0.0  # in earlier calls
     began: float = field(default_factory=time.monotonic)
     flops: int = 0  # of one step
+    torn: list[str] = field(default_factory=list)  # checkpoints that were set aside
 
     def run(self, stop: Stop) -> Iterator[Event]:
         torch.set_num_threads(self.spec.threads)
@@ -215,7 +216,8 @@ class _Session:
         try:
             with self._restore(model, trainer) as lines:
                 parameters = sum(p.numel() for p in model.parameters())
-                yield Started(self.spec.id, work.steps, trainer.done, parameters, work.facts(), work.warnings())
+                warnings = [*work.warnings(), *self.torn]
+                yield Started(self.spec.id, work.steps, trainer.done, parameters, work.facts(), warnings)
                 ended = yield from self._train(work, plan, model, trainer, lines, tracker, stop)
                 if ended is None:
                     yield Stopped(self.spec.id, trainer.done, work.steps)
@@ -365,7 +367,7 @@ class _Session:
                 if not sound or metrics.stat().st_size < facts["lines"]:
                     raise ValueError("not as it was written")
             except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError):
-                store.set_aside(path)
+                self.torn.append(f"{name} was damaged: it is set aside as {store.set_aside(path)}")
                 continue
             model.load_state_dict(_below("model/", tensors))
             trainer.restore(_below("optimizer/", tensors), facts["done"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -110,11 +111,13 @@ def figures(values: dict[str, Any]) -> str:
 def show_result(record: Record, console: Console) -> None:
     """A finished run: what came of it, set by set."""
     from rich.table import Table
+    from rich.text import Text
 
     result = record.result
     assert result is not None
     if result["status"] != "complete":
-        console.print(f"run {record.id} {result['ended']}: lower the learning rate, or clip gradients", markup=False)
+        ended = f"{result['ended']} (seed {record.spec['seed']})"
+        console.print(f"run {record.id} {ended}: lower the learning rate, or clip gradients", markup=False)
         return
     values = result["values"]
     names = list(dict.fromkeys(key.partition("/")[0] for key in values))
@@ -122,28 +125,35 @@ def show_result(record: Record, console: Console) -> None:
         console.print(f"run {record.id} is complete; no set was measured", markup=False)
         return
     shown = [f for f in ("accuracy", "macro_f1", "loss", "perplexity", "bits_per_byte") if f"{names[0]}/{f}" in values]
-    table = Table("set", *(f.replace("_", " ") for f in shown), title=f"Run {record.id}", title_justify="left")
+    title = f"Run {record.id}, seed {record.spec['seed']}"
+    table = Table("set", *(f.replace("_", " ") for f in shown), title=title, title_justify="left")
     for name in names:
         cells = (values[f"{name}/{f}"] for f in shown)
-        table.add_row(name, *(f"{c:.1%}" if f == "accuracy" else f"{c:.4g}" for f, c in zip(shown, cells, strict=True)))
+        table.add_row(
+            Text(name), *(f"{c:.1%}" if f == "accuracy" else f"{c:.4g}" for f, c in zip(shown, cells, strict=True))
+        )
     console.print(table)
     confusion = values.get("test/confusion")
     if confusion:
         says = result["data"]["says"]
-        table = Table("truth \\ predicted", *says, title="Test set", title_justify="left")
+        table = Table("truth \\ predicted", title="Test set", title_justify="left")
+        for name in says:
+            table.add_column(Text(name))
         for name, row in zip(says, confusion, strict=True):
-            table.add_row(name, *map(str, row))
+            table.add_row(Text(name), *map(str, row))
         console.print(table)
-    best = result["best"]
+    best, along = result["best"], record.spec["arm"]["evaluate"]["along"]
     if best:
-        console.print(f"best {best['figure']}: {best['value']:.4g} at step {best['step']}", markup=False)
+        said = f"best of the looks on the way: {best['figure']} {best['value']:.4g} at step {best['step']}"
+        sample = f" (a look reads at most {along} windows or texts of a set, the table all)" if along else ""
+        console.print(said + sample, markup=False, soft_wrap=True)
     times = record.times
     if times:
         spent = f"trained in {duration(times['seconds'])}, {times['step_ms']:.1f} ms a step"
         console.print(f"{spent}; {record.folder}", markup=False, soft_wrap=True)
 
 
-def show_end(ended: list[Event], console: Console) -> None:
+def show_end(ended: list[Event], console: Console, seeds: dict[str, int]) -> None:
     for event in ended:
         if isinstance(event, Finished):
             if event.already:
@@ -153,8 +163,28 @@ def show_end(ended: list[Event], console: Console) -> None:
             console.print(f"{event.runs} runs were not begun: give the same command again", markup=False)
         elif isinstance(event, Stopped):
             console.print(
-                f"run {event.id} stopped at step {event.done:,} of {event.steps:,}, everything is saved; go on with: "
-                f"h2h train --resume {event.id[:8]}",
+                f"run {event.id} (seed {seeds[event.id]}) stopped at step {event.done:,} of {event.steps:,}, "
+                f"everything is saved; go on with: h2h train --resume {event.id[:8]}",
                 markup=False,
                 soft_wrap=True,
             )
+    over_seeds = _mean_and_sd(ended)
+    if over_seeds:
+        console.print(over_seeds, markup=False, soft_wrap=True)
+
+
+def _mean_and_sd(ended: list[Event]) -> str:
+    """The figure that matters of each held-out set, over the seeds that were trained to their end."""
+    records = [event.record.result for event in ended if isinstance(event, Finished)]
+    values = [r["values"] for r in records if r and r["status"] == "complete"]
+    if len(values) < 2:
+        return ""
+    said = []
+    for name in dict.fromkeys(key.partition("/")[0] for key in values[0]):
+        figure = next((f for f in ("accuracy", "perplexity") if f"{name}/{f}" in values[0]), None)
+        if figure is None or name == "train":
+            continue
+        measured = [v[f"{name}/{figure}"] for v in values]
+        mean, sd = statistics.mean(measured), statistics.stdev(measured)
+        said.append(f"{name} {figure} {FIGURES[figure].format(mean)} (sd {FIGURES[figure].format(sd)})")
+    return f"mean over {len(values)} seeds: {', '.join(said)}" if said else ""

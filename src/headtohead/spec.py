@@ -196,8 +196,24 @@ class Spec(abc.ABC):
     def _known(self, name: str) -> str:
         names = [f.name for f in dataclasses.fields(self)]
         if name not in names:
-            raise InputError(f"{type(self).__name__} has no setting '{name}': {nearest(name, names)}")
+            raise InputError(
+                f"{type(self).__name__} has no setting '{name}': {self._deeper(name) or nearest(name, names)}"
+            )
         return name
+
+    def _deeper(self, name: str) -> str:
+        """Where that setting is, if it belongs to a setting of this spec."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Spec) and name in (k.name for k in knobs(type(value))):
+                return f"it belongs to {type(value).__name__}; did you mean {field.name}.{name} in place of {name}?"
+        for field in dataclasses.fields(self):
+            family = getattr(getattr(self, field.name), "family", "")
+            for other, cls in families(None).get(family, {}).items():
+                if name in (k.name for k in knobs(cls)):
+                    where = f"{field.name}.{name} in place of {name}, with {field.name}={other}"
+                    return f"it belongs to {other}; did you mean {where}?"
+        return ""
 
 
 class Part(Spec):

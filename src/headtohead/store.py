@@ -34,10 +34,17 @@ from headtohead.errors import InputError, Unavailable, nearest
 
 
 def home() -> Path:
-    return Path(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
+    folder = Path(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise Unavailable(f"{folder} is a file, and runs go into a folder: set HEADTOHEAD_HOME to a folder of yours")
+    return folder
 
 
 UNFINISHED = ".unfinished"
+FORBIDDEN = {
+    *(errno.EACCES, errno.EROFS, errno.EPERM),
+    *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP),  # nobody could, such as in /proc
+}
 
 
 @contextlib.contextmanager
@@ -51,7 +58,7 @@ def room_for(path: Path) -> Iterator[None]:
                 f"the disk is full, {path} could not be written: free some room and give the same command again, "
                 "it goes on from the last checkpoint"
             ) from None
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
+        if error.errno in FORBIDDEN:
             raise Unavailable(
                 f"cannot write {path}: {error.strerror}; set HEADTOHEAD_HOME to a folder of yours"
             ) from None

@@ -123,7 +123,7 @@ class LanguageModelling(Work):
         if not model.pattern.is_causal(model.block) or not model.fusion.causal:
             part = model.fusion if model.pattern.is_causal(model.block) else model.pattern
             found.append(f"{part} shows the model the tokens it is to predict: its figures mean nothing; see h2h audit")
-        return found + _overlaps(self.data.held)
+        return found + _overlaps(self.data.held) + _unknowns(self.data.held)
 
 
 class Classification(Work):
@@ -167,7 +167,7 @@ class Classification(Work):
         }
 
     def warnings(self) -> list[str]:
-        return _overlaps(self.data.held)
+        return _overlaps(self.data.held) + _unknowns(self.data.held)
 
 
 def _overlaps(held: Any) -> list[str]:
@@ -175,6 +175,15 @@ def _overlaps(held: Any) -> list[str]:
         f"{s.overlap.share:.1%} of the {name} set's {s.overlap.of} are in the training data too"
         for name, s in held.items()
         if s.overlap and s.overlap.share > 0.01
+    ]
+
+
+def _unknowns(held: Any) -> list[str]:
+    return [
+        f"{s.unknown:.1%} of the {name} set's tokens are unknown: training shows too few of its words; "
+        "give more text, or set tokenizer=Bpe"
+        for name, s in held.items()
+        if s.unknown > 0.2
     ]
 
 

@@ -59,12 +59,26 @@ def lines_under(verdicts: Verdicts) -> list[str]:
                 + f"{_item_text(metric, i.difference)} "
                 + f"({_item_text(metric, i.low)} … {_item_text(metric, i.high)}){agree}"
             )
-        made += [f"{row.arm}, pair left out: {why}" for why in row.excluded]
+    made += _left_out(verdicts)
     made += [f"warning: {note}" for note in verdicts.notes]
     better = f"{verdicts.better} is better"
     if len(verdicts) > 1:
         better += f"; p is corrected for all {len(verdicts)} arms"
     made.append(f"scope: {verdicts.scope}; {better}")
+    return made
+
+
+def _left_out(verdicts: Verdicts) -> list[str]:
+    """Runs without a value by arm and reason; seeds that several arms lack for one reason are said once."""
+    lacking = [*verdicts.control_excluded, *(e for row in verdicts for e in row.excluded)]
+    by_reason: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for arm, why in dict.fromkeys((e.arm, e.why) for e in lacking):
+        seeds = tuple(e.seed for e in lacking if (e.arm, e.why) == (arm, why))
+        by_reason.setdefault((why, seeds), []).append(arm)
+    made = []
+    for (why, seeds), arms in by_reason.items():
+        which = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+        made.append(f"pairs left out, {which}: {', '.join(arms)}: {why}")
     return made
 
 

@@ -104,7 +104,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, where, options), daemon=True)
-        process.start()
+        with _deaf():
+            process.start()
         theirs.close()  # so that its death ends the pipe
         return cls(process, ours)
 
@@ -212,6 +213,19 @@ class _Pool:
         if not self.keep_going:
             raise error
         yield note_failure(self.where, spec, error)
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """A process started here ignores Ctrl-C from its first moment, before `_serve` could say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # -- in a worker -------------------------------------------------------------------------------------------------------

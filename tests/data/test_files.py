@@ -188,12 +188,20 @@ def test_no_permission():
 
 def test_endings(tmp_path):
     known = "(known: .txt for running text; .tsv, .csv, .jsonl, .parquet for tables)"
-    assert message(pieces, write(tmp_path / "a.md", "x")).endswith(f"a.md ends in .md; wanted here: .txt {known}")
+    assert message(pieces, write(tmp_path / "a.doc", "x")).endswith(f"a.doc ends in .doc; wanted here: .txt {known}")
     assert message(pieces, write(tmp_path / "a", "x")).endswith(f"a has no ending; wanted here: .txt {known}")
     assert message(pieces, write(tmp_path / "a.csv", "x")).endswith(f"a.csv ends in .csv; wanted here: .txt {known}")
     assert f"wanted here: {', '.join(TABLES)} (known" in message(read_table, write(tmp_path / "a.txt", "x"))
     assert check_readable(tmp_path / "a.txt") == tmp_path / "a.txt"
-    assert f"wanted here: {', '.join(SUFFIXES)} (known" in message(check_readable, tmp_path / "a.md")
+    assert f"wanted here: {', '.join(SUFFIXES)} (known" in message(check_readable, tmp_path / "a.doc")
+
+
+@pytest.mark.parametrize("ending", [".md", ".text", ".MD", ".rst"])
+def test_running_text_under_another_ending_is_to_be_renamed(tmp_path, ending):
+    file = write(tmp_path / f"a{ending}", "x")
+    for read in (pieces, check_readable):
+        assert message(read, file).endswith(f"a{ending} ends in {ending}: if it is plain text, rename it to .txt")
+    assert "wanted here: .tsv" in message(read_table, file)
 
 
 def both(tmp_path, content):
@@ -424,7 +432,8 @@ def test_a_column_that_is_not_there(tmp_path):
     assert "has no column 99999999… (" in message(read_table, file, label="9" * 9999).replace("9" * 21, "")
     said = message(read_table, write(tmp_path / "a.tsv", "ja\t1\nnein\t0\n"), text="Satz")
     assert (
-        "a.tsv has no column Satz (no header; the first row is: ja, 1): say which with --set data.corpus.text=" in said
+        "a.tsv has no column Satz (no header; the first row is: ja, 1): say which with --text and --label (a column's"
+        in said
     )
 
 
@@ -434,7 +443,8 @@ def test_columns_nobody_can_know(tmp_path):
     assert said.startswith(
         f"{file} has no column that is known to be the text or the label (no header; the first row is"
     )
-    assert "--set data.corpus.text=… and --set data.corpus.label=… (a column's name, or its number from 1)" in said
+    assert "say which with --text and --label (a column's name, or its number from 1; in a study with --set" in said
+    assert "--set data.corpus.text=… and --set data.corpus.label=…)" in said
     assert "known to be the label (" in message(read_table, file, text="2")
     assert "known to be the text (" in message(read_table, file, labelled=False)
     assert read_table(file, "2", "3") == Table(["ja", "nein"], ["x", "y"], "2", "3")
@@ -482,8 +492,8 @@ def test_a_header_in_unknown_words_is_not_taken_for_a_row(tmp_path):
     file = write(tmp_path / "a.tsv", "Satz\tKlasse\nja\t1\nnein danke\t0\n")
     said = message(read_table, file)
     assert said.endswith(
-        "a.tsv: its first row (Satz, Klasse) looks like a header: if it is one, --set data.corpus.text=Satz "
-        "--set data.corpus.label=Klasse; if it is data, give the columns' numbers, 1 and 2"
+        "a.tsv: its first row (Satz, Klasse) looks like a header: if it is one, --text Satz --label Klasse; "
+        "if it is data, give the columns' numbers, 1 and 2"
     )
     assert read_table(file, "Satz", "Klasse").labels == ["1", "0"]
     assert read_table(file, "1", "2").labels == ["Klasse", "1", "0"]
@@ -503,11 +513,31 @@ def test_one_column(tmp_path):
     assert read_table(tmp_path / "a.tsv", labelled=False) == Table(["ja"], None, "text", None)
     assert message(read_table, write(tmp_path / "a.tsv", "ja\nnein\n")).endswith(f"a.tsv has one column (ja), {end}")
     assert read_table(tmp_path / "a.tsv", labelled=False) == Table(["ja", "nein"], None, "1", None)
-    assert message(read_table, write(tmp_path / "a.csv", "text;label\nja;1\n")).endswith(
+    assert message(read_table, write(tmp_path / "a.csv", "text|label\nja|1\n")).endswith(
+        "has one column (text|label), not a text and a label: its cells look separated by '|', save it with commas"
+    )
+    assert message(read_table, write(tmp_path / "a.csv", "text;label\nja\n")).endswith(
         "has one column (text;label), not a text and a label: its cells look separated by ';', save it with commas"
     )
     assert "separated by ',', save it with tabs" in message(read_table, write(tmp_path / "a.tsv", "text,label\nja,1\n"))
     assert "has one column (text), not a text" in message(read_table, write(tmp_path / "a.jsonl", '{"text": "a"}'))
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+@pytest.mark.parametrize("start", ["", "\n\n", "\ufeff"])
+def test_a_csv_of_semicolons_or_tabs_is_read(tmp_path, mark, start):
+    rows = [("text", "label"), ("ja, doch", "1"), ('"nein; a\tb\n"', "0")]
+    file = write(tmp_path / "a.csv", start + "".join(f"{t}{mark}{y}\n" for t, y in rows))
+    assert read_table(file) == Table(["ja, doch", "nein; a\tb\n"], ["1", "0"], "text", "label")
+    name = {";": "semicolon", "\t": "tab"}[mark]
+    said = message(read_table, write(file, f"text{mark}label\nja{mark}1\nja{mark}{mark}1\n"))
+    assert said.endswith(f"line 3: 3 columns where line 1 has 2: put a text with a {name} in it in double quotes")
+
+
+def test_a_semicolon_in_a_csv_of_commas_or_of_texts_alone_is_text(tmp_path):
+    file = write(tmp_path / "a.csv", "text;more,label\nja;nein,1\n")
+    assert read_table(file, "text;more", "label").texts == ["ja;nein"]
+    assert read_table(write(file, "one; two\nthree\n"), labelled=False).texts == ["one; two", "three"]
 
 
 # -- tables: what is in them -------------------------------------------------------------------------------------------

@@ -577,7 +577,9 @@ def test_one_class_is_too_few_and_a_strange_label_is_refused(tmp_path):
         encode_sentences(DataSpec(corpus=Files(path=one)), Word())
     strange = write(tmp_path, "b.tsv", table(0, 20).replace("number 3\t1", "number 3\t7"))
     train = write(tmp_path, "a.tsv", table(20, 300))
-    with pytest.raises(InputError, match="the label '7', which training never shows"):
+    with pytest.raises(
+        InputError, match=r"the label '7', which training never shows: give more texts of that class, or.* --label"
+    ):
         encode_sentences(DataSpec(corpus=Files(path=train, test=Held(strange))), Word())
 
 

@@ -17,7 +17,18 @@ from hypothesis import strategies as st
 
 from headtohead import families
 from headtohead.data.encoded import _cut, _groups
-from headtohead.data.tokenizers import PAD, UNKNOWN, Bpe, Byte, Character, Tokenizer, Vocabulary, Word
+from headtohead.data.tokenizers import (
+    LONGEST_WORD,
+    PAD,
+    UNKNOWN,
+    Bpe,
+    Byte,
+    Character,
+    Tokenizer,
+    Vocabulary,
+    Word,
+    _no_panic,
+)
 from headtohead.errors import InputError
 from headtohead.spec import is_builtin
 
@@ -380,6 +391,31 @@ def test_words_read_well_when_decoded():
     text = "It's (said) that we don't know, do we? Yes!"
     vocabulary = Word().learn(iter([text]))
     assert vocabulary.decode(vocabulary.encode([text])[0]) == "It's ( said) that we don't know, do we? Yes!"
+
+
+@pytest.mark.parametrize("size", [LONGEST_WORD + 1, 10_000_000])
+def test_a_word_without_end_is_one_line(size):
+    vocabulary = Word().learn(iter(["the end"]))
+    for use in (lambda text: Word().learn(iter(["a", text])), lambda text: vocabulary.encode(["a", text])):
+        with pytest.raises(
+            InputError, match=rf"{size:,} characters without a space\): break its longest line"
+        ) as error:
+            use("some words " + "x" * size)
+        assert "\n" not in str(error.value)
+
+
+def test_a_long_text_of_words_is_a_text_like_any_other():
+    assert len(learned(Word()).encode(["the end " * (LONGEST_WORD // 7)])[0]) == 2 * (LONGEST_WORD // 7)
+
+
+def test_a_panic_of_the_library_is_one_line():
+    class PanicException(BaseException):  # as pyo3 calls it
+        pass
+
+    with pytest.raises(InputError, match=r"cannot be cut into words \(retry-limit over\)"), _no_panic():
+        raise PanicException("retry-limit\nover")
+    with pytest.raises(KeyboardInterrupt), _no_panic():
+        raise KeyboardInterrupt
 
 
 # -- text in pieces ----------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,10 @@ def test_runs_and_corpora_are_listed(text: Path, type_in: Any) -> None:
     rows = type_in("list", "runs", "--json").json
     assert [(r["state"], r["seed"], r["steps"]) for r in rows] == [("complete", 0, 2), ("complete", 1, 2)]
     assert rows[0]["differs"]["train.steps"] == "2"
+    type_in(*CLASSIFIER, "--data", written(text.parent, "mine.csv"))
+    said = type_in("list", "runs", "--json").json[-1]["what"]
+    assert "train.steps=3" in said
+    assert "train.epochs" not in said
     assert {"sotu", "shakespeare"} <= {r["name"] for r in type_in("list", "corpora", "--json").json}
     assert "sotu" in type_in("list", "corpora").out
 
@@ -166,6 +172,104 @@ def test_the_model_of_a_table_shows_its_confusion(table: Path, type_in: Any) -> 
     shown = type_in(*CLASSIFIER, "--data", table).out
     assert "truth" in shown
     assert "macro f1" in shown
+
+
+def test_labels_are_printed_as_they_are_written(tmp_path: Path, type_in: Any) -> None:
+    rows = [(text, {"up": "[pos]", "down": "[/neg]"}[label]) for text, label in ROWS]
+    shown = type_in(*CLASSIFIER, "--data", written(tmp_path, "mine.csv", rows))
+    assert shown.code == 0
+    assert shown.out.count("[pos]") == shown.out.count("[/neg]") == 2
+    shown = type_in("classify", "latest", "good 3 times")
+    assert shown.code == 0
+    assert "[pos]" in shown.out
+    assert "[/neg]" in shown.out
+
+
+def test_a_csv_of_semicolons_is_read(tmp_path: Path, type_in: Any) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("".join(f"{text};{label}\n" for text, label in [("text", "label"), *ROWS]))
+    assert type_in(*CLASSIFIER, "--data", path, "--json").json[0]["data"]["labels"] == ["down", "up"]
+
+
+def test_runs_are_told_apart_by_their_seeds_and_summed_up(text: Path, type_in: Any) -> None:
+    command = [*LM, "--data", text, "--jobs", 1]
+    type_in(*command, "--seed", 1)  # is there already, and so the first to end
+    done = type_in(*command, "--seeds", 3, "--json").json
+    assert [run["seed"] for run in done] == [0, 1, 2]
+    measured = [run["values"]["test/perplexity"] for run in done]
+    shown = type_in(*command, "--seeds", 3).out
+    titles = [line.strip() for line in shown.splitlines() if line.startswith("Run ")]
+    assert titles == [f"Run {run['run']}, seed {run['seed']}" for run in done]
+    mean, sd = statistics.mean(measured), statistics.stdev(measured)
+    last = " ".join(shown.splitlines()[-1].split())
+    assert last.startswith("mean over 3 seeds: validation perplexity ")
+    assert last.endswith(f"test perplexity {mean:.2f} (sd {sd:.2f})")
+    assert "mean over" not in type_in(*command).out
+
+
+def test_the_best_look_is_told_from_the_end(text: Path, type_in: Any) -> None:
+    shown = type_in(*LM, "--data", text).out
+    assert "best of the looks on the way: validation/loss" in shown
+    assert "a look reads at most 256 windows or texts of a set, the table all" in shown
+    shown = type_in(*LM, "--data", text, "--set", "evaluate.along=none").out
+    assert "best of the looks on the way: validation/loss" in shown
+    assert "a look reads" not in shown
+
+
+def test_a_long_text_is_shown_in_part_and_between_words(text: Path, type_in: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    type_in("train", "lm", *SMALL_OPTIONS, "--set", "tokenizer=Word", "--steps", 1, "--data", text)
+    words = ("we the people of this union and a " * 100).split()
+    shown = type_in("score", "latest", " ".join(words)).out
+    lines = shown.splitlines()
+    assert "… and 400 tokens more; --json has them all" in lines
+    stream = lines[: lines.index("… and 400 tokens more; --json has them all")]
+    assert max(map(len, stream)) <= 40
+    assert [word for line in stream for word in line.rstrip("·").split("·")] == words[:400]
+    assert len(type_in("score", "latest", " ".join(words), "--json").json["tokens"]) == 800
+
+
+def test_blank_lines_are_left_out_and_unknown_words_are_said(tmp_path: Path, type_in: Any) -> None:
+    options = [*CLASSIFIER, "--set", "tokenizer=Word", "--data", written(tmp_path, "mine.csv")]
+    type_in(*options)
+    done = type_in("classify", "latest", "-", "--json", stdin="good 3 times\n\n  \nbad zzz\n")
+    assert [f["text"] for f in done.json] == ["good 3 times", "bad zzz"]
+    assert done.err == "h2h: blank lines of standard input are left out: 2, 3\n"
+    assert "unknown" not in type_in("classify", "latest", "good 3 times").out
+    shown = type_in("classify", "latest", "bad zzz", "qqq zzz")
+    assert "unknown" in shown.out
+    assert "50%" in shown.out
+    assert "no word of 'qqq zzz' was seen in training: its label is a guess" in shown.out
+    assert "no word of 'bad" not in shown.out
+
+
+def test_a_run_that_is_there_is_not_logged_and_that_is_said(text: Path, home: Path, type_in: Any) -> None:
+    type_in(*LM, "--data", text)
+    again = type_in(*LM, "--data", text, "--log-to", "tensorboard")
+    assert again.code == 0
+    said = "h2h: 1 of 1 runs were in the store already: nothing of them was logged to tensorboard\n"
+    assert again.err == said
+    assert not (home / "tracking").exists()
+
+
+@pytest.mark.parametrize("at", ["arm_for", "execute_all"])
+def test_ctrl_c_is_always_answered_in_one_line(at: str, text: Path, type_in: Any, monkeypatch: Any) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"headtohead.commands.{at}", interrupt)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        done = type_in(*LM, "--data", text)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done == Done(130, "", "h2h: stopped; give the same command again to go on\n")
+
+
+@pytest.mark.parametrize("command", ["list runs", "score latest hello", "train --resume abc"])
+def test_a_home_that_is_a_file_is_one_line(command: str, home: Path, type_in: Any) -> None:
+    home.write_text("mine")
+    is_one_line(type_in(*command.split()), "is a file, and runs go into a folder: set HEADTOHEAD_HOME", code=3)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -193,7 +297,27 @@ def is_one_line(done: Done, says: str, code: int = 2) -> None:
     ("command", "says"),
     [
         ("train", "say what to train"),
-        ("train lm --arm x.py:y", "say what to train"),
+        ("train lm --arm x.py:y", "lm and --arm both say what to train: give one of them"),
+        (
+            "train --arm arms.py:mine --data mine.txt",
+            "an arm has its own data, changed by --set data.…: leave out --data",
+        ),
+        ("train --arm arms.py:mine --test mine.txt", "leave out --test"),
+        ("train --arm arms.py:mine --validation mine.txt", "leave out --validation"),
+        ("train --arm arms.py:mine --label x", "leave out --label"),
+        ("train --arm arms.py:mine --text x", "leave out --text"),
+        ("train --resume abc --seed 0", "--resume goes on with a run's own settings: leave out --seed"),
+        ("train --resume abc --steps 9", "leave out --steps"),
+        ("train --resume abc --set model.width=3", "leave out --set"),
+        ("train --resume abc --arm arms.py:mine", "leave out --arm"),
+        ("train lm --resume abc", "leave out lm"),
+        ("train lm --data mine.txt --steps 3 --set train.epochs=2", "--steps and --set train.epochs both say"),
+        ("train lm --data mine.txt --epochs 3 --set train.steps=2", "--epochs and --set train.steps both say"),
+        ("train lm --data mine.txt --epochs 3 --steps 2", "give one of them"),
+        ("train lm --data mine.txt --set train.lr=1", "did you mean optimizer.lr"),
+        ("train lm --data mine.txt --threads 9999", "--threads 9999 is more than the"),
+        ("train lm --data mine.txt --set model.width=1000000000000000000", "out of memory"),
+        ("train lm --data notes.md", "rename it to .txt"),
         ("train lm --data nowhere.txt", "no file nowhere.txt"),
         ("train lm --data shakespear", "did you mean shakespeare?"),
         ("train lm --data mine.doc", "mine.doc"),
@@ -220,6 +344,7 @@ def is_one_line(done: Done, says: str, code: int = 2) -> None:
         ("train classifier --data good.csv --label nothing", "nothing"),
         ("train classifier --data good.csv --test unlabelled.csv", "unlabelled.csv"),
         ("train classifier --data good.csv --test unseen.csv", "the test set has the label 'sideways'"),
+        ("train classifier --data good.csv --test unseen.csv", "name the right column with --label"),
         ("train classifier --data quotes.csv", "wrong quotes"),
         ("train classifier --data broken.jsonl", "broken.jsonl, line 2"),
         ("train classifier --data broken.parquet", "is not a sound parquet file"),
@@ -248,12 +373,13 @@ def test_bad_input_is_one_line(command: str, says: str, tmp_path: Path, type_in:
         "broken.jsonl": b'{"text": "a", "label": "b"}\n{"text"\n',
         "broken.parquet": b"PAR1xxxxPAR1",
         "mine.doc": b"text",
+        "notes.md": b"text",
         "arms.py": b"from headtohead import Arm\nmine = Arm()\n",
     }
     for name, content in bad.items():
         (tmp_path / name).write_bytes(content)
     written(tmp_path, "good.csv")
-    is_one_line(type_in(*command.split()), says)
+    is_one_line(type_in(*command.split()), says, code=3 if says == "out of memory" else 2)
 
 
 def test_snapshots_beyond_the_end_are_one_line(text: Path, type_in: Any) -> None:

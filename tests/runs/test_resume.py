@@ -205,7 +205,9 @@ def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(
     started = train(spec, home)[0]
     assert isinstance(started, Started)
     assert started.done > 0
-    assert (folder / "checkpoint.safetensors.torn").read_bytes() == bad
+    torn = folder / "checkpoint.safetensors.torn"
+    assert f"checkpoint.safetensors was damaged: it is set aside as {torn}" in started.warnings
+    assert torn.read_bytes() == bad
     assert _but_the_place(results(folder)) == wanted
 
 

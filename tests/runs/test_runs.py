@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 
 from headtohead import Arm, Files, InputError, Record, RunSpec, load_trained
 from headtohead.runs import Finished, Looked, Options, Progress, Started, execute
+from headtohead.workers import _Worker
 
 from .small import SMALL, SMALL_OPTIONS, h2h, results, run_on, train
 
@@ -237,6 +239,19 @@ def test_test_data_seen_in_training_is_warned_of(text: Path, home: Path) -> None
     assert any("of the test set's runs of 12 tokens are in the training data too" in w for w in made.result["warnings"])
 
 
+@pytest.mark.parametrize(("strange", "warned"), [(30, True), (2, False)])
+def test_held_out_words_that_training_never_shows_are_warned_of(
+    strange: int, warned: bool, table: Path, home: Path, tmp_path: Path
+) -> None:
+    rows = [f"word{n} good times,up" if n < strange else "good 3 times,up" for n in range(40)]
+    (tmp_path / "test.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    arm = Arm.of("classifier", Files(path=str(table))).settings([*SMALL, "tokenizer=Word", "train.steps=1"])
+    arm = arm.set("data.corpus.test", f"Held(path='{tmp_path}/test.csv')")
+    started = train(RunSpec(arm=arm).resolved(), home)[0]
+    assert isinstance(started, Started)
+    assert warned is any("% of the test set's tokens are unknown" in w for w in started.warnings)
+
+
 def test_nothing_is_warned_of_where_nothing_is_wrong(tmp_path: Path, home: Path) -> None:
     draw = np.random.default_rng(0)
     (tmp_path / "random.txt").write_text("".join(map(chr, draw.integers(97, 123, 4000))))
@@ -341,6 +356,30 @@ def test_a_store_that_is_a_file_is_one_line(text: Path, home: Path) -> None:
     assert done.code == 3
     assert done.err.count("\n") == 1
     assert home.read_text() == "mine"
+
+
+def test_a_store_that_nobody_could_make_is_one_line(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_HOME", "/proc/x")
+    done = h2h("train", "lm", "--data", text, *SMALL_OPTIONS, "--steps", 1)
+    assert done.code == 3
+    assert done.err.count("\n") == 1
+    assert "cannot write /proc/x" in done.err
+    assert "set HEADTOHEAD_HOME to a folder of yours" in done.err
+
+
+def test_a_worker_that_is_starting_takes_no_notice_of_ctrl_c(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    worker = _Worker.start(home, Options())
+    assert signal.getsignal(signal.SIGINT) is before
+    try:
+        for _ in range(10):
+            os.kill(worker.process.pid, signal.SIGINT)
+            assert worker.process.join(0.03) is None
+            assert worker.process.is_alive()
+    finally:
+        worker.process.kill()
+        worker.end()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_run_in_a_thread_is_a_run(text: Path, home: Path) -> None:

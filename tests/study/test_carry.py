@@ -139,7 +139,8 @@ def test_a_diverged_run_is_shown_and_its_pair_left_out_by_name(text: Path, home:
     assert row.verdict.pairs == 0
     assert row.verdict.verdict == "unresolved"
     assert len(row.excluded) == 2
-    assert row.excluded[0].startswith("seed 0: lr=1e+30 diverged at step")
+    assert row.excluded[0][:2] == (0, "lr=1e+30")
+    assert row.excluded[0].why.startswith("diverged at step")
     assert list(made.results(home)["status"]) == ["complete", "complete", "diverged", "diverged"]
 
 
@@ -153,7 +154,7 @@ def test_a_run_that_fails_does_not_stop_the_others(jobs: int, text: Path, home: 
     assert of(Carried, events)
     verdicts = made.verdicts(home)
     assert verdicts["Rope"].verdict.pairs == 2
-    assert "the floor gave way" in verdicts["Broken"].excluded[0]
+    assert "the floor gave way" in verdicts["Broken"].excluded[0].why
     assert list(made.results(home)["status"]).count("failed") == 2
 
 

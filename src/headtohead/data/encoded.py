@@ -213,7 +213,10 @@ def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: 
     number = {label: n for n, label in enumerate(labels)}
     strange = sorted(set(items.labels) - number.keys())
     if strange:
-        raise InputError(f"the {name} set has the label '{strange[0]}', which training never shows")
+        raise InputError(
+            f"the {name} set has the label '{strange[0]}', which training never shows: "
+            "give more texts of that class, or, if it is no label, name the right column with --label"
+        )
     arrays = [ids for group in _groups(items.texts, 1000) for ids in vocabulary.encode(group)]
     tokens = np.concatenate([np.empty(0, vocabulary.dtype), *arrays])
     if not len(tokens):

@@ -24,6 +24,7 @@ from headtohead.errors import InputError, Unavailable
 
 TEXTS = (".txt",)
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
+PLAIN = (".md", ".markdown", ".text", ".rst", ".org", ".log", ".tex", ".asc")  # running text under another name
 SUFFIXES = TEXTS + TABLES
 
 TEXT_NAMES = frozenset(
@@ -35,9 +36,11 @@ LABEL_NAMES = frozenset(
     | {"stars", "gold"}
 )
 NAME_THEM = (
-    "say which with --set data.corpus.text=… and --set data.corpus.label=… (a column's name, or its number from 1)"
+    "say which with --text and --label (a column's name, or its number from 1; "
+    "in a study with --set data.corpus.text=… and --set data.corpus.label=…)"
 )
 
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}  # of a .csv
 LONGEST_CELL = 2**31 - 1  # characters; the most that csv takes on every system
 HEAD = 8192  # bytes in which a binary file shows itself
 MAGIC = {
@@ -169,6 +172,8 @@ def check_readable(path: str | os.PathLike[str], suffixes: Sequence[str] = SUFFI
         raise InputError(f"{_shown(file)} is no ordinary file: save its text to one")
     if suffixes and file.suffix.lower() not in suffixes:
         ending = f"ends in {_cell(file.suffix)}" if file.suffix else "has no ending"
+        if file.suffix.lower() in PLAIN and ".txt" in suffixes:
+            raise InputError(f"{_shown(file)} {ending}: if it is plain text, rename it to .txt")
         raise InputError(
             f"{_shown(file)} {ending}; wanted here: {', '.join(suffixes)} "
             f"(known: {', '.join(TEXTS)} for running text; {', '.join(TABLES)} for tables)"
@@ -428,7 +433,7 @@ def _refuse_hidden_header(grid: _Grid, t: int, y: int) -> None:
         names = (shlex.quote(grid.shown[i].strip()) for i in (t, y))
         raise InputError(
             f"{_shown(grid.file)}: its first row ({', '.join(grid.shown)}) looks like a header: if it is one, "
-            "--set data.corpus.text={} --set data.corpus.label={}; ".format(*names)
+            "--text {} --label {}; ".format(*names)
             + f"if it is data, give the columns' numbers, {t + 1} and {y + 1}"
         )
 
@@ -455,9 +460,11 @@ def _plain(name: str) -> str:
 def _delimited(file: Path, kind: str, text: str | None, label: str | None) -> _Grid:
     lines: list[int] = []
     rows: list[list[str]] = []
-    for line, row in _csv_rows(file) if kind == ".csv" else _tsv_rows(file):
+    mark = _separator(file) if kind == ".csv" else "\t"
+    for line, row in _csv_rows(file, mark) if kind == ".csv" else _tsv_rows(file):
         if rows and len(row) != len(rows[0]):
-            cause = "put a text with a comma in it in double quotes" if kind == ".csv" else "a text holds no tab"
+            quoted = f"put a text with a {SEPARATORS[mark]} in it in double quotes"
+            cause = quoted if kind == ".csv" else "a text holds no tab"
             raise InputError(
                 f"{_shown(file)}, line {line}: {len(row)} column{'s' * (len(row) != 1)} where line {lines[0]} "
                 f"has {len(rows[0])}: {cause}"
@@ -480,10 +487,25 @@ def _tsv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
                 yield line, row.removesuffix("\n").split("\t")
 
 
-def _csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+def _separator(file: Path) -> str:
+    """A comma; or a semicolon or a tab, as some spreadsheets write, where the first row has that and no comma and the
+    second row as many cells: a text alone may have a semicolon too."""
+    with file.open(encoding="utf-8-sig") as stream:
+        first = next((line for line in stream if line != "\n"), "")
+    for mark in (m for m in SEPARATORS if m in first and "," not in first):
+        with contextlib.suppress(InputError):  # said when the whole is read
+            widths = [len(row) for _, row in itertools.islice(_csv_rows(file, mark), 2)]
+            if widths[0] > 1 and widths[0] == widths[-1]:
+                return mark
+    return ","
+
+
+def _csv_rows(file: Path, mark: str = ",") -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LONGEST_CELL)
     with file.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, strict=True)  # else a quote that is never closed takes the rest of the file
+        reader = csv.reader(
+            stream, delimiter=mark, strict=True
+        )  # else a quote that is never closed takes the rest of the file
         while True:
             line = reader.line_num + 1
             try:

@@ -7,6 +7,7 @@ Python per token.
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 import itertools
 import json
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PAD, UNKNOWN = 0, 1
 SPECIAL = ("<pad>", "<unk>")
+LONGEST_WORD = 2_000_000  # characters
 
 
 class Vocabulary(abc.ABC):
@@ -77,7 +79,8 @@ class HubVocabulary(Vocabulary):
         self._added = {i: t.content for i, t in tokenizer.get_added_tokens_decoder().items()}
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        made = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        with _no_panic():
+            made = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.array(e.ids, dtype=self.dtype) for e in made]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -95,6 +98,30 @@ class HubVocabulary(Vocabulary):
 
     def state(self) -> Any:
         return json.loads(self.tokenizer.to_str())
+
+
+@contextlib.contextmanager
+def _no_panic() -> Iterator[None]:
+    """The library's Rust side gives up with an exception that is none of Python's, and that nobody would catch."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _too_long(f"{' '.join(str(error).split())[:120]}") from None
+
+
+def _too_long(why: str) -> InputError:
+    return InputError(f"the text cannot be cut into words ({why}): break its longest line, or set tokenizer=Byte")
+
+
+def _refuse_long_words(texts: Iterable[str]) -> None:
+    """Before the library meets one: its regular expression gives up at some five million characters, noisily."""
+    for text in texts:
+        if len(text) > LONGEST_WORD:
+            longest = max(map(len, text.split()), default=0)
+            if longest > LONGEST_WORD:
+                raise _too_long(f"{longest:,} characters without a space")
 
 
 def _readable(piece: str) -> str:
@@ -157,7 +184,8 @@ class Word(Tokenizer):
             special_tokens=list(SPECIAL),
             show_progress=False,
         )
-        tokenizer.train_from_iterator(texts, trainer)
+        with _no_panic():
+            tokenizer.train_from_iterator(_watched(texts), trainer)
         return WordVocabulary(tokenizer, exact=False)
 
     def restore(self, state: Any) -> Vocabulary:
@@ -166,7 +194,17 @@ class Word(Tokenizer):
         return WordVocabulary(restored.tokenizer, exact=False)
 
 
+def _watched(texts: Iterator[str]) -> Iterator[str]:
+    for text in texts:
+        _refuse_long_words([text])
+        yield text
+
+
 class WordVocabulary(HubVocabulary):
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        _refuse_long_words(texts)
+        return super().encode(texts)
+
     def decode(self, ids: Iterable[int]) -> str:
         words = " ".join(self.tokenizer.id_to_token(int(i)) or "" for i in ids)
         return re.sub(r" (n't\b|'\w+|[.,;:!?%)\]])", r"\1", words)
@@ -215,7 +253,8 @@ class Bpe(Tokenizer):
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if whole else [],
             show_progress=False,
         )
-        tokenizer.train_from_iterator(_first(texts, self.sample), trainer)
+        with _no_panic():
+            tokenizer.train_from_iterator(_first(texts, self.sample), trainer)
         if self.match == "longest":  # greedy from the left is what WordPiece does, with nothing marked inside a word
             tokenizer.model = models.WordPiece(
                 tokenizer.get_vocab(), unk_token=unknown, continuing_subword_prefix="", max_input_chars_per_word=1 << 30

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -130,5 +132,8 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Any, Any]]:
 def _svg(figure: Figure) -> str:
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
+    # names of their own: several figures share a page
+    own = f"f{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{own}", text)
     return text[text.index("<svg") :]
