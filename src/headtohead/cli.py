@@ -367,7 +367,7 @@ def _carry(study: Any, jobs: int | None, on: str, device: str, threads: int, sav
         console.print("stopped, everything is saved; give the same command again to go on", markup=False)
         raise typer.Exit(130)
     outcome = load_outcome(Path(folder))
-    path = write_report(outcome.folder)
+    path = write_report(outcome)
     if as_json:
         _print_json({"folder": folder, "report": str(path), "tables": outcome.to_json()})
     else:
@@ -384,11 +384,18 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """The self-contained HTML report of a study that has been run."""
-    from headtohead import study_commands
+    from headtohead import store
+    from headtohead.outcome import find_study, load_outcome
     from headtohead.report.page import write_report
 
-    outcome = study_commands.outcome_named(study)
-    path = write_report(outcome.folder)
+    if ".py" in study:
+        from headtohead.study_commands import folder_named
+
+        folder = folder_named(study)
+    else:
+        folder = find_study(study, store.home())
+    outcome = load_outcome(folder)
+    path = write_report(outcome)
     if as_json:
         _print_json({"folder": str(outcome.folder), "report": str(path), "tables": outcome.to_json()})
     else:
@@ -482,12 +489,19 @@ def list_runs(as_json: AsJson = False) -> None:
     if as_json:
         _print_json(rows)
         return
+    if not rows:
+        print("there are no runs here yet: train one with `h2h train lm`")
+    if len(rows) > 100:  # a table of thousands takes its time, and nobody looks at it as one
+        for row in rows:
+            print(f"{row['run'][:8]}  {row['state']:<9} {row['what']}  {row['result']}")
+        return
     from rich.table import Table
 
     table = Table("run", "state", "what", "result")
     for row in rows:
         table.add_row(*map(_plain, (row["run"][:8], row["state"], row["what"], row["result"])))
-    _console().print(table if rows else "there are no runs here yet: train one with `h2h train lm`")
+    if rows:
+        _console().print(table)
 
 
 @lists.command("studies")

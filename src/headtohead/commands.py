@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from headtohead.data.corpora import Corpus, Files, Held, corpus_named
 from headtohead.errors import InputError, nearest
 from headtohead.machine import check_threads, choose_device
 from headtohead.runs import Event, Finished, NotBegun, Options, Stopped
+from headtohead.spec import Spec
 from headtohead.trained import Trained, load_trained
 from headtohead.userfiles import load_file
 from headtohead.workers import execute_many
@@ -167,23 +169,34 @@ def _row(record: store.Record) -> dict[str, Any]:
     """What it is, as it differs from the task's usual arm, and the figure that matters."""
     from headtohead.screen import figures
 
-    spec, result = read_run(record.spec), record.result
-    corpus = spec.arm.data.corpus
-    differs = {d.path: d.right for d in Arm.of(spec.arm.task, corpus).diff(spec.arm)}
-    unset = {f"train.{k}" for k in ("steps", "epochs") if spec.arm.train.get(k) is None}  # the other one says it all
+    said, result = record.spec, record.result
+    arm, what, differs = _described(json.dumps(said["arm"]) if isinstance(said, dict) and "arm" in said else "")
     values = result["values"] if result else {}
     held = {k: v for k, v in values.items() if not k.startswith("train/")}
     return {
-        "what": f"{spec.arm.task} on {corpus.path or corpus.name}, seed {spec.seed}"
-        + "".join(f", {path}={value}" for path, value in differs.items() if path not in unset),
+        "what": what.format(seed=said["seed"]),
         "result": figures(held) if held else (result["ended"] if result else ""),
-        "task": spec.arm.task,
-        "corpus": corpus.name,
-        "seed": spec.seed,
+        "task": arm.task,
+        "corpus": arm.data.corpus.name,
+        "seed": said["seed"],
         "steps": result["steps"] if result else None,
-        "differs": {path: str(value) for path, value in differs.items()},
+        "differs": differs,
         "values": values,
     }
+
+
+@lru_cache(maxsize=4096)
+def _described(text: str) -> tuple[Arm, str, dict[str, str]]:
+    """An arm, what it is but for the seed, and how it differs from its task's usual one: once for all its seeds."""
+    arm = Spec.from_json(json.loads(text)) if text else None
+    if not isinstance(arm, Arm):
+        raise InputError("run.json does not hold a run's spec: it is not ours")
+    corpus = arm.data.corpus
+    differs = {d.path: str(d.right) for d in Arm.of(arm.task, corpus).diff(arm)}
+    unset = {f"train.{k}" for k in ("steps", "epochs") if arm.train.get(k) is None}  # the other one says it all
+    changed = "".join(f", {path}={value}" for path, value in differs.items() if path not in unset)
+    where, what = (t.replace("{", "{{").replace("}", "}}") for t in (corpus.path or corpus.name, changed))
+    return arm, f"{arm.task} on {where}, seed {{seed}}{what}", differs
 
 
 def bench(task: str, folder: str, rounds: int, steps: int, only: list[str] | None, out: str | None) -> list[Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 1
+ITEM_PAIRS = 12  # so many pairs of checkpoints are looked at item by item
 CLUSTERS = 50  # of neighbouring windows, where a text has no documents
 
 
@@ -95,7 +96,8 @@ class ArmVerdict:
     extra_time: float | None  # share of the control's time a step, the middle of the pairs
     extra_flops: float | None  # share of the control's
     items: ItemTest | None  # other texts, these checkpoints
-    items_agree: int | None  # pairs whose exact McNemar p is at most 0.05
+    items_agree: int | None  # of those pairs, how many have an exact McNemar p of at most 0.05
+    items_pairs: int  # pairs that were looked at item by item
     excluded: tuple[Excluded, ...]
     dropped: bool = False  # no longer in the recipe, yet part of the family
 
@@ -236,6 +238,19 @@ class Outcome:
     def verdicts(self, title: str | None = None) -> Verdicts:
         """Of a tuned study the arms at their own best, unless `title` says "shared"."""
         title = self.titles[0] if title is None else title
+        if title not in self._judged:
+            self._judged[title] = self._judge(title)
+        return self._judged[title]
+
+    @cached_property
+    def _judged(self) -> dict[str, Verdicts]:
+        return {}
+
+    @cached_property
+    def _read_items(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        return {}
+
+    def _judge(self, title: str) -> Verdicts:
         if title not in self.titles:
             raise InputError(f"no table '{title}' in this study: {nearest(title, self.titles)}")
         table = next(t for t in self.said["tables"] if t["title"] == title)
@@ -283,6 +298,7 @@ class Outcome:
             extra_flops=_share(both, "flops"),
             items=items,
             items_agree=agree,
+            items_pairs=min(len(both), ITEM_PAIRS),
             excluded=_without(rows),
             dropped=bool(arm.get("dropped")),
         )
@@ -302,7 +318,7 @@ class Outcome:
         if not both:
             return None, None
         right = figure_of(self.metric) in ("accuracy", "macro_f1")
-        read = [[self._item_values(row, right) for row in pair] for pair in both]
+        read = [[self._item_values(row, right) for row in pair] for pair in both[:ITEM_PAIRS]]
         if any(len(c[0]) != len(v[0]) for c, v in read):
             return None, None  # other tokens, other windows: nothing to pair
         differences = np.mean([v[0] - c[0] for c, v in read], axis=0)
@@ -312,6 +328,8 @@ class Outcome:
 
     def _item_values(self, row: RunRow, right: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, weights and clusters of the metric's sets."""
+        if row.run in self._read_items:
+            return self._read_items[row.run]
         record = Record(self.home / "runs" / row.run)
         assert record.result is not None
         values, weights, clusters = [], [], []
@@ -326,7 +344,9 @@ class Outcome:
             texts = "label" in items  # each a document; windows of running text are not
             group = np.arange(count) if texts else np.arange(count) * min(CLUSTERS, count) // count
             clusters.append(number * 10**9 + group)
-        return np.concatenate(values), np.concatenate(weights), np.concatenate(clusters)
+        found = np.concatenate(values), np.concatenate(weights), np.concatenate(clusters)
+        self._read_items[row.run] = found
+        return found
 
     def _scope(self, control: list[RunRow]) -> str:
         done = next((row for row in control if row.status == "complete"), None)

@@ -154,8 +154,12 @@ class Spec(abc.ABC):
     def id(self) -> str:
         """Sixteen hex digits that name this value: equal specs, equal ids. Moving a user's file does not change it,
         changing the code of a user's class does."""
-        canonical = json.dumps(_identity(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        known = self.__dict__.get("_id")
+        if known is None:
+            canonical = json.dumps(_identity(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+            known = hashlib.sha256(canonical.encode()).hexdigest()[:16]
+            object.__setattr__(self, "_id", known)
+        return known
 
     # -- paths: "position.theta" ---------------------------------------------------------------------------------------
 
@@ -253,7 +257,8 @@ def families(of: str | None = "model") -> dict[str, dict[str, type[Part]]]:
     return {family: dict(members) for family, members in _FAMILIES.items() if of in (None, _PLACES[family])}
 
 
-def knobs(cls: type[Spec]) -> list[Knob]:
+@functools.cache
+def knobs(cls: type[Spec]) -> tuple[Knob, ...]:
     """The settings of a spec class, in order."""
     hints = get_type_hints(cls)
     found = []
@@ -261,7 +266,7 @@ def knobs(cls: type[Spec]) -> list[Knob]:
         default, note = field.default, getattr(field.default, "description", None) or ""
         default = getattr(default, "default", default)
         found.append(Knob(field.name, hints[field.name], default, note))
-    return found
+    return tuple(found)
 
 
 def alternatives(spec: S) -> Iterator[tuple[str, S]]:
@@ -416,9 +421,13 @@ def _origin(cls: type[Spec]) -> dict[str, Any]:
 def _identity(value: Any) -> Any:
     """What `to_json` says, without what only says where something lies."""
     if isinstance(value, Spec):
-        origin = {k: v for k, v in _origin(type(value)).items() if k != "file"}
-        named = (f.name for f in dataclasses.fields(value) if _is_identity(f))
-        return {**origin, **{name: _identity(getattr(value, name)) for name in named}}
+        known = value.__dict__.get("_identity")  # it is frozen; a study asks for the same arm with every seed
+        if known is None:
+            origin = {k: v for k, v in _origin(type(value)).items() if k != "file"}
+            named = (f.name for f in dataclasses.fields(value) if _is_identity(f))
+            known = {**origin, **{name: _identity(getattr(value, name)) for name in named}}
+            object.__setattr__(value, "_identity", known)
+        return known
     if isinstance(value, tuple | list):
         return [_identity(v) for v in value]
     if isinstance(value, dict):

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats as distributions
+from scipy import special  # scipy.stats has all of this too, and takes a second to load
 
 from headtohead.errors import InputError
 
@@ -180,8 +180,13 @@ def interval(d: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     n = len(d)
     if n < 2:
         return -math.inf, math.inf
-    half = float(distributions.t.ppf((1 + level) / 2, n - 1) * d.std(ddof=1) / math.sqrt(n))
+    half = float(_t_quantile((1 + level) / 2, n) * d.std(ddof=1) / math.sqrt(n))
     return float(d.mean()) - half, float(d.mean()) + half
+
+
+def _t_quantile(share: float, n: int) -> float:
+    """Of Student's t for the mean of n values."""
+    return float(special.stdtrit(n - 1, share))
 
 
 # -- the test ----------------------------------------------------------------------------------------------------------
@@ -244,13 +249,13 @@ def power(effect: float, pairs: int, arms: int = 1, correlation: float = 0.5) ->
     if pairs <= 11:  # p-values come in coarse steps; beyond, Student's t is right to a point
         return float(np.mean(_called_real(_noise(pairs, arms, correlation) + _at_first(effect, arms))))
     shift, limit = effect * math.sqrt(pairs), _limit(pairs, arms, correlation) * _sds(pairs)
-    return float(np.mean(distributions.norm.cdf(shift - limit) + distributions.norm.cdf(-shift - limit)))
+    return float(np.mean(special.ndtr(shift - limit) + special.ndtr(-shift - limit)))
 
 
 @lru_cache(maxsize=256)
 def _sds(pairs: int) -> np.ndarray:
     """Standard deviations that so many normal values may have, evenly likely."""
-    return np.sqrt(distributions.chi2.ppf((np.arange(2000) + 0.5) / 2000, pairs - 1) / (pairs - 1))
+    return np.sqrt(2 * special.gammaincinv((pairs - 1) / 2, (np.arange(500) + 0.5) / 500) / (pairs - 1))
 
 
 def _at_first(effect: float, arms: int) -> np.ndarray:
@@ -260,7 +265,7 @@ def _at_first(effect: float, arms: int) -> np.ndarray:
 @lru_cache(maxsize=32)
 def _noise(pairs: int, arms: int, correlation: float) -> np.ndarray:
     """(draws, n, k), always the same."""
-    draws = 10_000 if arms == 1 else 3_000
+    draws = 10_000 if arms == 1 else max(500, 12_000 // arms)
     make = np.random.default_rng([pairs, arms])
     shared, own = make.standard_normal((draws, pairs, 1)), make.standard_normal((draws, pairs, arms))
     return math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
@@ -279,14 +284,14 @@ def _called_real(d: np.ndarray) -> np.ndarray:
         # with no arm taken out first, as step-down would: the others have no effect here
         beyond[part] = (flipped.max(axis=2) >= share[part, :1] * (1 - 1e-9)).mean(axis=1)
     t2 = (n - 1) * share[:, 0] / np.maximum(1 - share[:, 0], 1e-300)
-    return (beyond <= ALPHA) & (t2 > distributions.t.ppf(1 - ALPHA / 2, n - 1) ** 2)
+    return (beyond <= ALPHA) & (t2 > _t_quantile(1 - ALPHA / 2, n) ** 2)
 
 
 @lru_cache(maxsize=256)
 def _limit(pairs: int, arms: int, correlation: float) -> float:
     """The |t| that the largest of k null arms exceeds once in twenty."""
-    if arms == 1 or pairs > 40:
-        return float(distributions.t.ppf(distributions.norm.cdf(_normal_limit(arms, correlation)), pairs - 1))
+    if arms == 1 or arms > 8 or pairs > 40:
+        return _t_quantile(float(special.ndtr(_normal_limit(arms, correlation))), pairs)
     make = np.random.default_rng([pairs, arms])
     shared, own = make.standard_normal((20_000, pairs, 1)), make.standard_normal((20_000, pairs, arms))
     d = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
@@ -298,7 +303,7 @@ def _limit(pairs: int, arms: int, correlation: float) -> float:
 def _normal_limit(arms: int, correlation: float) -> float:
     """The same for as many pairs as anyone likes."""
     if arms == 1:
-        return float(distributions.norm.ppf(1 - ALPHA / 2))
+        return float(special.ndtri(1 - ALPHA / 2))
     make = np.random.default_rng(arms)
     shared, own = make.standard_normal((100_000, 1)), make.standard_normal((100_000, arms))
     z = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
@@ -341,8 +346,8 @@ def pairs_for_equivalence(margin: float, chance: float = 0.8) -> int | None:
     if not margin > 0:
         return None
     for n in itertools.chain(range(LEAST_PAIRS, 200), range(200, MOST_PAIRS, 50)):
-        room = margin * math.sqrt(n) - distributions.t.ppf(0.95, n - 1) * _sds(n)  # for the mean, in standard errors
-        if np.clip(2 * distributions.norm.cdf(room) - 1, 0, None).mean() >= chance:
+        room = margin * math.sqrt(n) - _t_quantile(0.95, n) * _sds(n)  # for the mean, in standard errors
+        if np.clip(2 * special.ndtr(room) - 1, 0, None).mean() >= chance:
             return n
     return None
 
@@ -368,7 +373,7 @@ def mcnemar(control: ArrayLike, variant: ArrayLike) -> float:
     if a.shape != b.shape:
         raise InputError(f"the classifiers were asked about {a.size} and {b.size} items: they must be the same")
     gained, lost = int((~a & b).sum()), int((a & ~b).sum())
-    return 1.0 if gained + lost == 0 else float(distributions.binomtest(gained, gained + lost).pvalue)
+    return min(1.0, 2 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))
 
 
 def over_items(

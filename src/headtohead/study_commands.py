@@ -10,7 +10,7 @@ from headtohead import store
 from headtohead.arm import Arm
 from headtohead.commands import arm_for
 from headtohead.errors import InputError, nearest
-from headtohead.outcome import find_study, load_outcome
+from headtohead.outcome import load_outcome
 from headtohead.study import Study, split_values
 from headtohead.userfiles import load_file
 
@@ -97,17 +97,14 @@ def study_for(
     return dataclasses.replace(study, **{k: v for k, v in changes.items() if v is not None})
 
 
-def outcome_named(name: str) -> Any:
-    """Of a study in the store by its name, or of a recipe as it stands."""
+def folder_named(file: str) -> Path:
+    """Where the store has the study of a recipe as it stands."""
     from headtohead.carry import folder_of
 
-    home = store.home()
-    if name.endswith(".py") or ".py:" in name:
-        folder = folder_of(recipe(name), home)
-        if not (folder / "study.json").is_file():
-            raise InputError(f"{name} has not been run here yet: h2h run {name}")
-        return load_outcome(folder)
-    return load_outcome(find_study(name, home))
+    folder = folder_of(recipe(file), store.home())
+    if not (folder / "study.json").is_file():
+        raise InputError(f"{file} has not been run here yet: h2h run {file}")
+    return folder
 
 
 def study_rows() -> list[dict[str, Any]]:

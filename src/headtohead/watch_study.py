@@ -125,10 +125,11 @@ def follow(events: Iterable[StudyEvent], console: Console, metric: str) -> tuple
                 folder = event.folder if isinstance(event, Carried) else folder
         return folder, len(board.fresh)
     last = time.monotonic()
+    names: dict[str, str] = {}
     for event in events:
         board.hear(event)
-        names = {cell.id: f"{cell.arm}, seed {cell.seed}" for cell in board.stage.cells} if board.stage else {}
         if isinstance(event, Stage):
+            names = {cell.id: f"{cell.arm}, seed {cell.seed}" for cell in event.cells}
             console.print(f"{board.runs} {'tuning runs' if event.title == 'tuning' else 'runs'}", markup=False)
         elif isinstance(event, Carried):
             folder = event.folder

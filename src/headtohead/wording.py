@@ -50,9 +50,7 @@ def lines_under(verdicts: Verdicts) -> list[str]:
         if row.items is not None:
             i = row.items
             agree = (
-                ""
-                if row.items_agree is None
-                else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.verdict.pairs} pairs"
+                "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
             )
             made.append(
                 f"{row.arm}, other texts but these checkpoints ({i.items:,} items): "

@@ -21,6 +21,9 @@ ROOT = Path(__file__).parents[2]
 BESIDES_PARTS = {
     "__version__",
     "Arm",
+    "Study",
+    "compare",
+    "compare_all",
     "Biases",
     "Breakdown",
     "Cache",

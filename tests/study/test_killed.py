@@ -51,7 +51,7 @@ def test_fifty_kills_change_nothing(text: Path, home: Path, tmp_path: Path):
     command = [H2H, "run", str(recipe), "--jobs", "2", "--save-every", "0", "--json"]
 
     def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     finished_when: dict[str, float] = {}
     process = start()
@@ -81,7 +81,7 @@ def test_fifty_kills_change_nothing(text: Path, home: Path, tmp_path: Path):
     while process.poll() is None or process.returncode != 0:
         if process.poll() is not None:
             process = start()
-        process.communicate(timeout=600)
+        process.wait(timeout=600)
     from headtohead.study_commands import recipe as read
 
     made = read(str(recipe))

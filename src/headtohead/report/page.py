@@ -8,7 +8,7 @@ from typing import Any
 
 from headtohead import store
 from headtohead.metrics import UNITS, figure_of, text_of
-from headtohead.outcome import Outcome, Verdicts, load_outcome
+from headtohead.outcome import Outcome, Verdicts
 from headtohead.report import figures
 from headtohead.wording import interval_text, lines_under, share_text, word
 
@@ -54,8 +54,8 @@ def page(outcome: Outcome) -> str:
     )
 
 
-def write_report(folder: Path) -> Path:
+def write_report(outcome: Outcome) -> Path:
     """report.html in the study's own folder."""
-    path = folder / "report.html"
-    store.write_whole(path, page(load_outcome(folder)))
+    path = outcome.folder / "report.html"
+    store.write_whole(path, page(outcome))
     return path
