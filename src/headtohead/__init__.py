@@ -61,7 +61,7 @@ _HOMES = {
     "trained": ["Trained", "load_trained"],
     "store": ["Record", "find_run"],
     "predict": ["classify", "score"],
-    "study": ["Study"],
+    "study": ["Study", "load_study"],
     "stats": ["compare", "compare_all"],
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -11,14 +11,15 @@ from headtohead.evaluate import EvalSpec
 from headtohead.model import ModelSpec
 from headtohead.parts import Alibi, Learned, NoPosition, Rope, Sinusoidal
 from headtohead.parts.optimizers import AdamW
+from headtohead.parts.schedules import WarmupCosine
 from headtohead.study import Study
 from headtohead.train import TrainSpec
 
 demo = Study(
     question="Does a small language model need to be told where its tokens stand, and how best?",
     control=Arm(
-        model=ModelSpec(layers=2, block=64),
-        train=TrainSpec(steps=400, batch=16, optimizer=AdamW(lr=3e-3)),
+        model=ModelSpec(layers=2, block=32),
+        train=TrainSpec(steps=400, batch=16, optimizer=AdamW(lr=3e-3), schedule=WarmupCosine()),
         evaluate=EvalSpec(windows=256, along=64, train=0),
     ),
     # waves as large as the token embeddings start: at their usual size of one they would drown them

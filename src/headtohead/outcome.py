@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,6 +74,7 @@ class RunRow:
     flops: int | None = None
     step_ms: float | None = None
     steps: int | None = None
+    finished: float = 0.0  # seconds since 1970
     values: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -217,6 +219,7 @@ class Outcome:
             result.get("flops_per_step"),
             record.times.get("step_ms"),
             result["steps"],
+            datetime.fromisoformat(record.times.get("finished", "1970-01-01T00:00:00+00:00")).timestamp(),
             result["values"],
         )
 
@@ -398,7 +401,10 @@ def _values(rows: list[RunRow], like: list[RunRow] | None = None) -> np.ndarray:
 
 
 def _share(both: list[tuple[RunRow, RunRow]], what: str) -> float | None:
-    """How much more the variant takes, the middle of the pairs."""
+    """How much more the variant takes, the middle of the pairs. Times only of pairs that ran within the same half hour:
+    another day the machine may have been busy with something else."""
+    if what == "step_ms":
+        both = [(c, v) for c, v in both if abs(c.finished - v.finished) < 1800]
     ratios = [getattr(v, what) / getattr(c, what) for c, v in both if getattr(v, what) and getattr(c, what)]
     return float(np.median(ratios)) - 1 if ratios else None
 

@@ -29,6 +29,7 @@ from headtohead.errors import InputError, nearest
 from headtohead.metrics import FIGURES, better_way, figure_of, read_amount
 from headtohead.spec import Spec
 from headtohead.stats import LEAST_PAIRS
+from headtohead.userfiles import load_file
 
 PLACES = ("model", "train", "tokenizer", "data")
 FIRST_TUNING_SEED = 1_000_000  # far from any seed that a verdict is made of
@@ -232,6 +233,22 @@ class Study:
         return load_outcome(written(self, home))
 
 
+def load_study(recipe: str) -> Study:
+    """The study of a Python file, or FILE.py:NAME where it holds several; named after the file unless it has a name."""
+    path, marker, which = recipe.partition(".py:")
+    file = path + ".py" if marker else recipe
+    studies = {k: v for k, v in vars(load_file(file)).items() if isinstance(v, Study)}
+    if marker and which not in studies:
+        raise InputError(f"{file} has no study '{which}': {nearest(which, studies)}")
+    if not marker and len(studies) != 1:
+        problem = "holds no Study" if not studies else f"holds {len(studies)} studies"
+        remedy = f"say which: {file}:{next(iter(studies))}" if studies else "write one: study = Study(question=…, …)"
+        raise InputError(f"{file} {problem}: {remedy}")
+    name = which if marker else next(iter(studies))
+    study, stem = studies[name], Path(file).stem
+    return study if study.name else dataclasses.replace(study, name=stem if len(studies) == 1 else f"{stem}-{name}")
+
+
 def run_specs(arm: Arm, seeds: Sequence[int], device: str, threads: int) -> dict[int, RunSpec]:
     """An arm's runs by seed."""
     first = RunSpec(arm=arm, device=device, threads=threads).resolved()
@@ -252,7 +269,9 @@ def _name(path: str, value: Any) -> str:
 
 
 def _label(value: Any) -> str:
-    return str(value).removesuffix("()")
+    """Rope, Causal & Local: without the parentheses that say nothing."""
+    text = str(value).replace("()", "")
+    return text[1:-1] if text.startswith("(") and text.endswith(")") and text.count("(") == 1 else text
 
 
 def split_values(text: str) -> list[str]:

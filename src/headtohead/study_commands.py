@@ -11,7 +11,7 @@ from headtohead.arm import Arm
 from headtohead.commands import arm_for
 from headtohead.errors import InputError, nearest
 from headtohead.outcome import load_outcome
-from headtohead.study import Study, split_values
+from headtohead.study import Study, load_study, split_values
 from headtohead.userfiles import load_file
 
 RECIPES = Path("recipes")
@@ -28,29 +28,12 @@ def recipe(name: str) -> Study:
         from headtohead.demo import demo
 
         return demo
-    path, marker, which = name.partition(".py:")
-    if marker:
-        return _study_in(path + ".py", which)
-    if name.endswith(".py"):
-        return _study_in(name, None)
+    if name.endswith(".py") or ".py:" in name:
+        return load_study(name)
     known = recipes()
     if name in known:
-        return _study_in(str(known[name]), None)
+        return load_study(str(known[name]))
     raise InputError(f"no recipe '{name}': {nearest(name, ['demo', *known])}; or give the path of a Python file")
-
-
-def _study_in(file: str, which: str | None) -> Study:
-    module = load_file(file)
-    studies = {k: v for k, v in vars(module).items() if isinstance(v, Study)}
-    if which is not None and which not in studies:
-        raise InputError(f"{file} has no study '{which}': {nearest(which, studies)}")
-    if which is None and len(studies) != 1:
-        problem = "holds no Study" if not studies else f"holds {len(studies)} studies"
-        remedy = f"say which: {file}:{next(iter(studies))}" if studies else "write one: study = Study(question=…, …)"
-        raise InputError(f"{file} {problem}: {remedy}")
-    name, study = (which, studies[which]) if which is not None else next(iter(studies.items()))
-    stem = Path(file).stem
-    return study if study.name else dataclasses.replace(study, name=stem if len(studies) == 1 else f"{stem}-{name}")
 
 
 def vary_in(control: Arm, vary: list[str]) -> Study:

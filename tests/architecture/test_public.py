@@ -24,6 +24,7 @@ BESIDES_PARTS = {
     "Study",
     "compare",
     "compare_all",
+    "load_study",
     "Biases",
     "Breakdown",
     "Cache",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md", "docs/how-to/study.md"]
+PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
+PAGES += [pytest.param("docs/how-to/study.md", marks=pytest.mark.slow)]  # a hundred runs
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ class Constant(Schedule):
 class WarmupCosine(Schedule):
     """A straight line up, then half a cosine down."""
 
-    equation: ClassVar[str] = "min( (t+1)/w, end + (1−end) · (1 + cos(π (t−w)/(T−w))) / 2 ),  w = warmup · T"
+    equation: ClassVar[str] = "(t+1)/w up to step w = warmup · T, then end + (1−end) · (1 + cos(π (t−w)/(T−w))) / 2"
     reference: ClassVar[str] = "Loshchilov and Hutter 2017, SGDR"
 
     warmup: float = knob(default=0.1, ge=0, le=1, help="share of the steps spent going up")
