@@ -223,6 +223,18 @@ def test_the_noise_floor_is_the_control_against_itself(text: Path, home: Path):
     assert "noise floor" in verdicts._repr_html_()
 
 
+def test_a_real_a_a_study_of_twelve_pairs_finds_nothing(text: Path, home: Path):
+    made = study(text, "train.steps=40", seeds=12, vary={"train.order": [1]}, margin="50%")
+    carried(made, home, jobs=2)
+    row = made.verdicts(home)["order=1"]
+    assert row.verdict.pairs == 12
+    assert row.verdict.sd > 0
+    assert row.verdict.verdict == "equivalent"
+    strict = study(text, "train.steps=40", seeds=12, vary={"train.order": [1]})
+    carried(strict, home)
+    assert strict.verdicts(home)["order=1"].verdict.verdict == "unresolved"
+
+
 def test_arms_are_tuned_on_seeds_of_their_own_by_the_validation_set(text: Path, home: Path):
     made = study(
         text,
