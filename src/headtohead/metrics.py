@@ -59,8 +59,10 @@ def text_of(metric: str, value: float, signed: bool = False) -> str:
         return "–"
     figure, sign = figure_of(metric), "+" if signed else ""
     if figure in ("accuracy", "macro_f1"):
-        return f"{100 * value:{sign}.2f} %"
-    return f"{value:{sign}.2f}" if figure == "perplexity" else f"{value:{sign}.4f}"
+        text = f"{100 * value:{sign}.2f} %"
+    else:
+        text = f"{value:{sign}.2f}" if figure == "perplexity" else f"{value:{sign}.4f}"
+    return text.replace("-", "−")
 
 
 def read_amount(amount: float | str) -> tuple[float, bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import socket
 import tempfile
 import time
@@ -130,7 +131,12 @@ def _train(spec: Any, where: str, marker: str, options: Options, events: Any) ->
         return _ended(run, Path(where), options, events), None
     here = Path(tempfile.gettempdir()) / "h2h-on-ray" / Path(marker).name
     ended = _ended(run, here, options, events)
-    return ended, _bundle(here / "runs" / run.id) if isinstance(ended, Finished) else None
+    if not isinstance(ended, Finished):
+        return ended, None
+    folder = here / "runs" / run.id
+    files = _bundle(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # it has gone home
+    return ended, files
 
 
 def _ended(run: RunSpec, where: Path, options: Options, events: Any) -> Event | None:

@@ -373,7 +373,8 @@ def mcnemar(control: ArrayLike, variant: ArrayLike) -> float:
     if a.shape != b.shape:
         raise InputError(f"the classifiers were asked about {a.size} and {b.size} items: they must be the same")
     gained, lost = int((~a & b).sum()), int((a & ~b).sum())
-    return min(1.0, 2 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))
+    disputed = gained + lost
+    return min(1.0, 2 * float(special.bdtr(min(gained, lost), disputed, 0.5))) if disputed else 1.0
 
 
 def over_items(

@@ -191,7 +191,7 @@ def _cells(row: ArmVerdict, metric: str) -> list[Any]:
         Text(word(row), style=STYLES[v.verdict]),
         f"{v.agree}/{v.pairs}",
         "–" if v.correlation is None else f"{v.correlation:.2f}",
-        "–" if row.extra_parameters is None else f"{row.extra_parameters:+,}",
+        "–" if row.extra_parameters is None else f"{row.extra_parameters:+,}".replace("-", "−"),
         share_text(row.extra_time),
         share_text(row.extra_flops),
     ]

@@ -19,7 +19,7 @@ def interval_text(metric: str, low: float, high: float) -> str:
 
 
 def share_text(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:+.1f} %"
+    return "–" if share is None else f"{100 * share:+.1f} %".replace("-", "−")
 
 
 def lines_under(verdicts: Verdicts) -> list[str]:

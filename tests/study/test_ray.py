@@ -68,7 +68,7 @@ def test_nodes_that_do_not_see_the_store_send_their_runs_home(
 
 class _elsewhere:  # noqa: N801
     def __init__(self, where: Path) -> None:
-        self.path = where / ".seen-nowhere"
+        self.path = where / f".seen-{time.time_ns()}"
 
     def __enter__(self) -> Path:
         return self.path
