@@ -374,7 +374,11 @@ def mcnemar(control: ArrayLike, variant: ArrayLike) -> float:
         raise InputError(f"the classifiers were asked about {a.size} and {b.size} items: they must be the same")
     gained, lost = int((~a & b).sum()), int((a & ~b).sum())
     disputed = gained + lost
-    return min(1.0, 2 * float(special.bdtr(min(gained, lost), disputed, 0.5))) if disputed else 1.0
+    ways = total = 1  # of choosing i items of those in dispute, exactly; and of choosing at most i
+    for i in range(1, min(gained, lost) + 1):
+        ways = ways * (disputed - i + 1) // i
+        total += ways
+    return min(1.0, 2 * total / 2**disputed)
 
 
 def over_items(
