@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from headtohead.data.corpora import Corpus
@@ -73,6 +74,12 @@ class RunSpec(Spec):
             )
         data = dataclasses.replace(self.arm.data, corpus=dataclasses.replace(corpus, content=content))
         return dataclasses.replace(self, arm=dataclasses.replace(self.arm, data=data))
+
+
+def run_specs(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> dict[int, RunSpec]:
+    """An arm's runs by seed; the data is looked at once."""
+    first = RunSpec(arm=arm, device=device, threads=threads).resolved()
+    return {seed: dataclasses.replace(first, seed=seed) for seed in seeds}
 
 
 def read_run(data: Any) -> RunSpec:

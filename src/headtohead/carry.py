@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead import store
-from headtohead.arm import Arm, RunSpec
+from headtohead.arm import Arm, RunSpec, run_specs
 from headtohead.errors import InputError
 from headtohead.executors import executor_named
 from headtohead.machine import choose_device
@@ -20,7 +20,7 @@ from headtohead.metrics import better_way, check_set, figure_of, value_of
 from headtohead.outcome import FORMAT, read_study
 from headtohead.runs import Event, NotBegun, Options, Stopped
 from headtohead.store import Record
-from headtohead.study import FIRST_TUNING_SEED, Study, Variant, run_specs
+from headtohead.study import FIRST_TUNING_SEED, Study, Variant
 from headtohead.tasks import work_on
 
 AGAIN = "control again"

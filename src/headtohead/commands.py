@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead import store
-from headtohead.arm import Arm, RunSpec, read_run
+from headtohead.arm import Arm, RunSpec, read_run, run_specs
 from headtohead.data.corpora import Corpus, Files, Held, corpus_named
 from headtohead.errors import InputError, nearest
 from headtohead.machine import check_threads, choose_device
@@ -77,9 +77,7 @@ def _own(corpus: Corpus | None, given: dict[str, str]) -> Corpus:
 
 def runs_of(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> list[RunSpec]:
     check_threads(threads)
-    chosen = choose_device(device)
-    first = RunSpec(arm=arm, device=chosen, threads=threads).resolved()
-    return [first.set("seed", seed) for seed in seeds]
+    return list(run_specs(arm, seeds, choose_device(device), threads).values())
 
 
 def resumed(name: str) -> RunSpec:

@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headtohead.arm import Arm, RunSpec
+from headtohead.arm import Arm
 from headtohead.errors import InputError, nearest
 from headtohead.metrics import FIGURES, better_way, figure_of, read_amount
 from headtohead.spec import Spec
@@ -144,7 +144,9 @@ class Study:
             if arm == self.control:
                 made[0] = dataclasses.replace(made[0], name=name)
                 continue
-            made.append(Variant(name, arm, {p: _label(arm.get(p)) for p in self.paths if arm.get(p) != _at(self, p)}))
+            made.append(
+                Variant(name, arm, {d: _label(arm.get(d)) for d in self.paths if arm.get(d) != self.control.get(d)})
+            )
         return made
 
     def _factorial(self) -> list[Variant]:
@@ -247,16 +249,6 @@ def load_study(recipe: str) -> Study:
     name = which if marker else next(iter(studies))
     study, stem = studies[name], Path(file).stem
     return study if study.name else dataclasses.replace(study, name=stem if len(studies) == 1 else f"{stem}-{name}")
-
-
-def run_specs(arm: Arm, seeds: Sequence[int], device: str, threads: int) -> dict[int, RunSpec]:
-    """An arm's runs by seed."""
-    first = RunSpec(arm=arm, device=device, threads=threads).resolved()
-    return {seed: dataclasses.replace(first, seed=seed) for seed in seeds}
-
-
-def _at(study: Study, path: str) -> Any:
-    return study.control.get(path)
 
 
 def _task(arm: Arm) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 import time
@@ -269,8 +268,6 @@ def _outlive_nobody(stop: Stop) -> None:
 
 
 def _sendable(error: Exception) -> Exception:
-    try:
-        pickle.loads(pickle.dumps(error))  # our own object, only to know that the parent can read it
-    except Exception:
-        return InputError(describe(error))
-    return error
+    """What the parent can read back: our own errors and Python's. One of a user's class might not survive the way."""
+    ours = isinstance(error, InputError) or type(error).__module__ == "builtins"
+    return error if ours else RuntimeError(describe(error))
