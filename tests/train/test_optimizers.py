@@ -370,3 +370,17 @@ def test_the_loss_of_a_batch_is_that_of_its_logits():
     ids = torch.randint(0, V, (4, T + 1), generator=torch.Generator().manual_seed(0))
     plain = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
     assert float(loss_of(model)(0).detach()) == pytest.approx(float(plain.detach()), abs=1e-6)
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_the_fused_kernel_alone_gives_the_bits_of_the_optimizer_around_it(decoupled):
+    ours, theirs = model_of(), model_of()
+    trained(TrainSpec(optimizer=AdamW(weight_decay=0.1) if decoupled else Adam()), 5, ours)
+    groups = wide_and_plain(theirs, 0.1 if decoupled else 0.0)
+    optimizer = (torch.optim.AdamW if decoupled else torch.optim.Adam)(groups, lr=1e-3, fused=True)
+    loss = loss_of(theirs)
+    for step in range(5):
+        optimizer.zero_grad()
+        loss(step).backward()
+        optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
