@@ -186,7 +186,8 @@ def _write(study: Study, home: Path, named: Any, again: dict[int, RunSpec], tuni
             "again": _ids(again),
             "tuning": tuning,
         }
-        store.write_whole(folder / "study.json", store.to_text(said))
+        if store.plain(said) != before:  # else its time stays: the report is younger than all it tells of
+            store.write_whole(folder / "study.json", store.to_text(said))
     return folder
 
 

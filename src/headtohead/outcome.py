@@ -207,7 +207,7 @@ class Outcome:
             return RunRow(arm, seed, run, "failed", str(error), math.nan)
         if result is None:
             return RunRow(arm, seed, run, status, record.failure or f"its run is {status}", math.nan)
-        complete = status == "complete"
+        complete, times = status == "complete", record.times
         return RunRow(
             arm,
             seed,
@@ -217,9 +217,9 @@ class Outcome:
             value_of(result, self.metric) if complete else math.nan,
             result["parameters"],
             result.get("flops_per_step"),
-            record.times.get("step_ms"),
+            times.get("step_ms"),
             result["steps"],
-            datetime.fromisoformat(record.times.get("finished", "1970-01-01T00:00:00+00:00")).timestamp(),
+            datetime.fromisoformat(times.get("finished", "1970-01-01T00:00:00+00:00")).timestamp(),
             result["values"],
         )
 

@@ -59,3 +59,13 @@ def write_report(outcome: Outcome) -> Path:
     path = outcome.folder / "report.html"
     store.write_whole(path, page(outcome))
     return path
+
+
+def written_report(outcome: Outcome) -> Path:
+    """As `write_report`, unless the one that is there is younger than the study and all its runs."""
+    path = outcome.folder / "report.html"
+    if not path.is_file():
+        return write_report(outcome)
+    runs = (row.finished for rows in outcome.rows.values() for row in rows)
+    newest = max((outcome.folder / "study.json").stat().st_mtime, *runs)
+    return path if path.stat().st_mtime > newest else write_report(outcome)

@@ -1,0 +1,140 @@
+"""The commands. A few lines each: they read arguments, call the library and print."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+from headtohead import __version__
+
+STOPPED = "h2h: stopped; give the same command again to go on"
+
+try:
+    import typer
+    from typer.core import TyperGroup
+except KeyboardInterrupt:  # they take the longest to load, and nobody else is there yet to catch it
+    print(STOPPED, file=sys.stderr)
+    sys.exit(130)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Interrupted(Exception):  # noqa: N818
+    """Ctrl-C that nobody obeyed politely. Of a KeyboardInterrupt typer makes an exit code and no word."""
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
+class Commands(TyperGroup):
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        with _interruptible():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _interruptible():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="h2h",
+    cls=Commands,
+    help="Does this change to the transformer really help, by how much, and at what cost?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+lists = typer.Typer(help="What there is: parts, corpora, runs; parameters of a model.", no_args_is_help=True)
+app.add_typer(lists, name="list")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting, such as model.position=Rope. Repeatable.")
+]
+
+
+UsageError: Any = typer.BadParameter.__bases__[0]  # click's, under whatever name typer brings it along
+
+
+def main() -> None:
+    """Run a command; errors of the user's are one line and exit code 2."""
+    from headtohead.errors import OUT_OF_MEMORY, InputError, Unavailable, is_out_of_memory
+
+    try:
+        sys.exit(app(standalone_mode=False))
+    except InputError as error:
+        print(f"h2h: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except UsageError as error:
+        message = error.format_message().rstrip(".")
+        if message:  # none where the help was printed instead
+            print(f"h2h: {message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", file=sys.stderr)
+        sys.exit(2)
+    except (KeyboardInterrupt, Interrupted, typer.Abort):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a third Ctrl-C has nothing left to stop
+        print(STOPPED, file=sys.stderr)
+        sys.exit(130)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(f"h2h: {OUT_OF_MEMORY}", file=sys.stderr)
+        sys.exit(Unavailable.exit_code)
+    except BrokenPipeError:  # `h2h … | head`
+        sys.stderr.close()
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if show:
+        print(__version__)
+        raise typer.Exit
+
+
+def only(context: typer.Context, allowed: Iterable[str], reason: str) -> None:
+    """Refuse what was typed and would be ignored."""
+    from headtohead.errors import InputError
+
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE" and parameter.name not in allowed:
+            option = parameter.opts[0].startswith("-")
+            raise InputError(f"{reason}: leave out {parameter.opts[0] if option else context.params[parameter.name]}")
+
+
+def show_rows(rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(*(rows[0] if rows else []))
+    for row in rows:
+        table.add_row(*map(plain, row.values()))
+    console().print(table if rows else nothing)
+
+
+def plain(text: Any) -> Any:
+    from rich.text import Text
+
+    return Text(str(text))
+
+
+def console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,1 @@
+"""Text from a trained language model, on the KV cache."""

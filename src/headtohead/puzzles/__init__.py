@@ -1,0 +1,1 @@
+"""Attention puzzles: selection and averaging, solved, checked and explained."""
