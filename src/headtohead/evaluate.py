@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from headtohead.data.batches import Encoded, sentences
 from headtohead.data.encoded import TextSet
+from headtohead.errors import InputError
 from headtohead.spec import Spec, knob
 
 
@@ -34,7 +35,23 @@ class EvalSpec(Spec):
     windows: int | None = knob(default=None, ge=1, help="only the first so many windows of a set; none: all")
     watch_test: bool = knob(default=False, help="look at the test sets along the way too, to retrace a published curve")
     batch: int = knob(default=64, ge=1, help="texts or windows at a time")
-    snapshots: tuple[int, ...] = knob(default=(), help="steps whose weights are kept; 0 is before training")
+    snapshots: int | tuple[int, ...] = knob(
+        default=(), help="steps whose weights are kept, 0 being before training; or how many, evenly from 0 to the end"
+    )
+
+    def check(self) -> None:
+        if isinstance(self.snapshots, int) and self.snapshots < 2:
+            raise InputError(f"evaluate.snapshots={self.snapshots}: give two or more, or the steps: (0, 100)")
+
+    def snapshot_steps(self, steps: int) -> frozenset[int]:
+        """The steps of a run of `steps` whose weights are kept."""
+        if isinstance(self.snapshots, int):
+            spread = self.snapshots - 1
+            return frozenset(round(n * steps / spread) for n in range(self.snapshots))
+        late = [s for s in self.snapshots if s > steps or s < 0]
+        if late:
+            raise InputError(f"evaluate.snapshots has step {late[0]}: choose from 0 to {steps}, the run's last")
+        return frozenset(self.snapshots)
 
 
 @dataclass(frozen=True)

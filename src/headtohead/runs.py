@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from headtohead import store
 from headtohead.arm import RunSpec, read_run
-from headtohead.errors import InputError, describe
+from headtohead.errors import describe
 from headtohead.flops import count_flops
 from headtohead.machine import environment
 from headtohead.store import Record
@@ -442,10 +442,7 @@ class Plan:
     def of(cls, work: Work) -> Plan:
         arm, steps = work.arm, work.steps
         look = arm.evaluate.every or (work.steps_per_epoch if arm.train.epochs else math.ceil(steps / 10))
-        late = [s for s in arm.evaluate.snapshots if s > steps or s < 0]
-        if late:
-            raise InputError(f"evaluate.snapshots has step {late[0]}: choose from 0 to {steps}, the run's last")
-        return cls(steps, max(1, min(look, steps // 100)), look, frozenset(arm.evaluate.snapshots))
+        return cls(steps, max(1, min(look, steps // 100)), look, arm.evaluate.snapshot_steps(steps))
 
     def reads(self, done: int) -> bool:
         return done % self.read_every == 0 or self.looks(done) or done in self.snapshots

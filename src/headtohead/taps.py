@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from headtohead.attention import Attention
@@ -31,6 +33,32 @@ def _explicit(layers: list[Attention]) -> Iterator[None]:
     finally:
         for layer, path in zip(layers, before, strict=True):
             layer.path = path
+
+
+@contextmanager
+def sdpa_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """The weights that the fast path uses, (B, H, Tq, Tk) a call. It never shows them; but weights times the identity
+    are the weights, so each layer attends once more with one value a key, all different."""
+    layers = {name: m for name, m in model.named_modules() if isinstance(m, Attention)}
+    seen: dict[str, list[Tensor]] = {name: [] for name in layers}
+
+    def watched(layer: Attention, name: str) -> Callable[..., Tensor]:
+        attend = layer._sdpa
+
+        def attend_twice(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> Tensor:
+            each = torch.eye(k.shape[2], dtype=v.dtype, device=v.device).expand(*k.shape[:2], -1, -1)
+            seen[name].append(attend(q, k, each, *others))
+            return attend(q, k, v, *others)
+
+        return attend_twice
+
+    for name, layer in layers.items():
+        layer._sdpa = watched(layer, name)  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        for layer in layers.values():
+            del layer._sdpa
 
 
 @contextmanager

@@ -25,33 +25,54 @@ class Trained:
     model: nn.Module
     vocabulary: Vocabulary
     labels: tuple[str, ...]  # what classes mean, for a classifier
+    step: int  # after so many updates
+
+    @property
+    def title(self) -> str:
+        """What a reader of a picture wants to know of it."""
+        arm = self.spec.arm
+        return f"run {self.record.id[:8]}: {arm.task} on {arm.data.corpus.name}, seed {self.spec.seed}"
+
+
+def snapshot_steps(record: Record) -> list[int]:
+    """The steps whose weights were kept."""
+    kept = (record.folder / "snapshots").glob("step-*.safetensors")
+    return sorted(int(path.stem.removeprefix("step-")) for path in kept)
 
 
 def load_trained(record: Record, step: int | None = None) -> Trained:
-    """The model of a complete run, as it ended or as it was at a step whose weights were kept."""
+    """The model of a complete run, as it ended or as it was at a step whose weights were kept. Those of step 0, before
+    training, are always to be had: they follow from the seed."""
     if record.result is None:
         raise InputError(f"run {record.id} is not complete: go on with it first: h2h train --resume {record.id}")
     if record.result["status"] != "complete":
         raise InputError(f"run {record.id} {record.result['ended']}: its weights are not numbers")
     spec = read_run(record.spec)
+    last = int(record.result["steps"])
     path = record.folder / "model.safetensors"
-    if step is not None:
+    if step is not None and step != last:
         path = record.folder / "snapshots" / f"step-{step:08d}.safetensors"
-        if not path.is_file():
-            kept = sorted(int(p.stem.removeprefix("step-")) for p in path.parent.glob("step-*.safetensors"))
-            raise InputError(f"run {record.id} kept no weights of step {step}: it has {kept or 'none'}")
+        if step != 0 and not path.is_file():
+            kept = sorted({0, last, *snapshot_steps(record)})
+            raise InputError(
+                f"run {record.id} kept no weights of step {step}: it has {kept}; "
+                "train with --set evaluate.snapshots=20 to keep twenty"
+            )
     data = record.result["data"]
     labels = tuple(data.get("says", ()))
     vocabulary = spec.arm.tokenizer.restore(json.loads((record.folder / "tokenizer.json").read_text(encoding="utf-8")))
     model: nn.Module
     if labels:
-        model = Classifier(spec.arm.model, vocabulary.size, len(labels))
+        model = Classifier(spec.arm.model, vocabulary.size, len(labels), spec.seed)
     else:
-        model = LanguageModel(spec.arm.model, vocabulary.size)
+        model = LanguageModel(spec.arm.model, vocabulary.size, spec.seed)
+    step = last if step is None else step
+    model.eval()
+    if step == 0 and last > 0 and not path.is_file():
+        return Trained(record, spec, model, vocabulary, labels, step)
     try:
         model.load_state_dict(load(path.read_bytes()))
     except (OSError, RuntimeError, safetensors.SafetensorError) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{path} cannot be read ({reason}): set the run's folder aside and train again") from None
-    model.eval()
-    return Trained(record, spec, model, vocabulary, labels)
+    return Trained(record, spec, model, vocabulary, labels, step)

@@ -1,0 +1,30 @@
+"""Long texts in fewer rows and columns. Keys that share a bin add up and queries that share one are averaged, so a row
+still sums to one: it says how the bin's queries, on average, spread their weight over the bins of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def bin_edges(length: int, bins: int) -> np.ndarray:
+    """(n + 1,) where bins begin and the last one ends; as many as there are tokens where they are few."""
+    n = max(1, min(length, bins))
+    return np.linspace(0, length, n + 1).round().astype(int)
+
+
+def binned(weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """(…, T, T) → (…, n, n)."""
+    if len(edges) == weights.shape[-1] + 1:
+        return weights
+    keys = np.add.reduceat(weights, edges[:-1], axis=-1)
+    queries = np.add.reduceat(keys, edges[:-1], axis=-2)
+    return queries / np.diff(edges)[:, None]
+
+
+def bin_labels(tokens: Sequence[str], edges: np.ndarray) -> list[str]:
+    """A token's own text; of several the first one and its place."""
+    if len(edges) == len(tokens) + 1:
+        return list(tokens)
+    return [f"{first}: {tokens[first]}" for first in edges[:-1]]
