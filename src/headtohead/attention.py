@@ -96,7 +96,7 @@ class Reach:
     j: Tensor  # (B|1, 1, 1, Tk) positions of the keys
     allowed: Tensor  # (B|1, 1, Tq, Tk); a row that allows nothing is all true here and zeroed by `some`
     some: Tensor | None  # (B|1, 1, Tq, 1) whether the row allows anything; none: every row does
-    mask: Tensor  # `allowed` as numbers to add: 0 or −inf
+    mask: Tensor | None  # `allowed` as numbers to add: 0 or −inf; none: nothing to add
     keep: Tensor | None  # (B, Tq) true at real tokens
     packing: Packing | None = None  # where tokens stand if they come without their padding
 
@@ -110,15 +110,38 @@ class Reach:
 
 @dataclass
 class LayerCache:
-    """Keys and values of one layer so far."""
+    """Keys and values of one layer so far; and the projection to them, which does not change while they are kept."""
 
     k: Tensor | None = None  # (B, Hkv, Tk, d), turned already
     v: Tensor | None = None
+    projection: tuple[Tensor, Tensor | None] | None = None  # weight and bias of q, k and v side by side
+    room: tuple[Tensor, Tensor] | None = None  # (B, Hkv, Tk and more, d): new ones are written behind the old ones
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        self.k = k if self.k is None else torch.cat([self.k, k], dim=2)
-        self.v = v if self.v is None else torch.cat([self.v, v], dim=2)
+        if self.k is None or self.v is None:
+            self.k, self.v = k, v
+        elif torch.is_grad_enabled():
+            self.k, self.v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
+        else:
+            old, more = self.k.shape[2], k.shape[2]
+            if self.room is None or self.room[0].shape[2] < old + more:
+                self.room = _with_room(self.k, 2 * (old + more)), _with_room(self.v, 2 * (old + more))
+            keys, values = self.room
+            keys.narrow(2, old, more).copy_(k)
+            values.narrow(2, old, more).copy_(v)
+            self.k, self.v = keys.narrow(2, 0, old + more), values.narrow(2, 0, old + more)
         return self.k, self.v
+
+    def rows(self, count: int) -> LayerCache:
+        assert self.k is not None
+        assert self.v is not None
+        return LayerCache(self.k.expand(count, -1, -1, -1), self.v.expand(count, -1, -1, -1), self.projection)
+
+
+def _with_room(x: Tensor, length: int) -> Tensor:
+    made = x.new_empty(*x.shape[:2], length, x.shape[3])
+    made.narrow(2, 0, x.shape[2]).copy_(x)
+    return made
 
 
 @dataclass
@@ -128,10 +151,17 @@ class Cache:
     layers: list[LayerCache] = field(default_factory=list)
     positions: Tensor | None = None  # (B|1, Tk)
     keep: Tensor | None = None  # (B, Tk)
+    grid: Tensor | None = (
+        None  # (1, 1, block, block) what the pattern allows, while every token stands at its own place
+    )
 
     @property
     def length(self) -> int:
         return 0 if self.positions is None else self.positions.shape[1]
+
+    def rows(self, count: int) -> Cache:
+        """The one text in it, so many times: to be gone on with in several ways."""
+        return Cache([layer.rows(count) for layer in self.layers], self.positions, None, self.grid)
 
 
 class Attention(nn.Module):
@@ -166,7 +196,7 @@ class Attention(nn.Module):
         self.head_width, self.dropout = d, dropout
 
     def forward(self, x: Tensor, reach: Reach, position: LayerHooks, cache: LayerCache | None = None) -> Tensor:
-        q, k, v = (self._split(part) for part in self._projected(x, reach))
+        q, k, v = self._projected(x, reach, cache)
         q = position.rotate(self.q_norm(q), reach.i)  # (B, H, Tq, d)
         k = position.rotate(self.k_norm(k), reach.i)  # (B, Hkv, Tq, d)
         if cache is not None:
@@ -182,22 +212,21 @@ class Attention(nn.Module):
         o = o.transpose(1, 2).flatten(2)
         return self.out(o if reach.packing is None else reach.packing.pack(o))  # (B, Tq, D), or packed as x was
 
-    def _projected(self, x: Tensor, reach: Reach) -> tuple[Tensor, ...]:
-        """q, k and v (B, T, heads · d) by one product: three of a third the size take longer."""
+    def _projected(self, x: Tensor, reach: Reach, cache: LayerCache | None) -> tuple[Tensor, ...]:
+        """q (B, H, T, d), k and v (B, Hkv, T, d) by one product: three of a third the size take longer."""
         layers = (self.q, self.k, self.v)
         if any(_is_watched(layer) for layer in layers):  # by a tap, or replaced: each must be called itself
             together = torch.cat([layer(x) for layer in layers], dim=-1)
+        elif cache is None or torch.is_grad_enabled():
+            together = F.linear(x, *_side_by_side(layers))
         else:
-            weight, bias = torch.cat([layer.weight for layer in layers]), None
-            if any(layer.bias is not None for layer in layers):
-                bias = torch.cat([_bias_or_zeros(layer) for layer in layers])
-            together = F.linear(x, weight, bias)
+            cache.projection = cache.projection or _side_by_side(layers)
+            together = F.linear(x, *cache.projection)
         if reach.packing is not None:
             together = reach.packing.spread(together)
-        return together.split([layer.out_features for layer in layers], dim=-1)
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
+        d = self.head_width
+        heads = together.view(*together.shape[:2], -1, d).transpose(1, 2)  # of all three, one behind the other
+        return heads.split_with_sizes([layer.out_features // d for layer in layers], 1)
 
     def _explicit(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, reach: Reach, scale: float) -> Tensor:
         scores = scale * (q @ k.transpose(-1, -2))
@@ -207,9 +236,17 @@ class Attention(nn.Module):
         return F.dropout(self.weights(a), self.dropout, self.training) @ v
 
     def _sdpa(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, reach: Reach, scale: float) -> Tensor:
-        mask = reach.mask.to(q.dtype) if bias is None else bias.masked_fill(~reach.allowed, -torch.inf).to(q.dtype)
+        mask = reach.mask if bias is None else bias.masked_fill(~reach.allowed, -torch.inf)
+        mask = None if mask is None else mask.to(q.dtype)
         dropout = self.dropout if self.training else 0.0
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scale)
+
+
+def _side_by_side(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor | None]:
+    weight = torch.cat([layer.weight for layer in layers])
+    if all(layer.bias is None for layer in layers):
+        return weight, None
+    return weight, torch.cat([_bias_or_zeros(layer) for layer in layers])
 
 
 def _bias_or_zeros(layer: nn.Linear) -> Tensor:

@@ -16,6 +16,7 @@ from headtohead.arm import Arm, RunSpec, read_run, run_specs
 from headtohead.data.corpora import Corpus, Files, Held, corpus_named
 from headtohead.errors import InputError, nearest
 from headtohead.machine import check_threads, choose_device
+from headtohead.outcome import find_runs
 from headtohead.runs import Event, Finished, NotBegun, Options, Stopped
 from headtohead.spec import Spec
 from headtohead.trained import Trained, load_trained
@@ -122,10 +123,26 @@ def exit_code(ended: list[Event]) -> int:
 
 
 def trained(name: str, step: int | None) -> Trained:
+    """The model of one run; of an arm with several, that of the first seed."""
     import torch
 
     torch.set_num_threads(1)
-    return load_trained(store.find_run(name), step)
+    return load_trained(find_runs(name, store.home())[0], step)
+
+
+def seeds_of(name: str) -> list[store.Record]:
+    """Every complete run of the same arm: those of a study's arm, or those in the store that differ from the named one
+    in nothing but the seed."""
+    found = find_runs(name, store.home())
+    if len(found) == 1:
+        spec = read_run(found[0].spec)
+        pattern = json.dumps({**found[0].spec, "seed": None}, sort_keys=True)
+        alike = (r for r in store.runs() if isinstance(r.spec, dict) and r.spec.get("seed") != spec.seed)
+        found += [r for r in alike if json.dumps({**r.spec, "seed": None}, sort_keys=True) == pattern]
+    complete = [r for r in found if r.result is not None and r.result["status"] == "complete"]
+    if not complete:
+        raise InputError(f"{name} has no complete run: go on with it first: h2h train --resume {found[0].id}")
+    return sorted(complete, key=lambda r: r.spec["seed"])
 
 
 def given(text: str) -> str:

@@ -134,6 +134,9 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, x: Tensor, reach: Reach, position: LayerHooks, cache: LayerCache | None) -> Tensor:
+        if not self.training:  # nothing is dropped: a call less for each sublayer, where calls are what takes time
+            x = self.around_attention(x, lambda h: self.attention(h, reach, position, cache))
+            return self.around_feedforward(x, self.feedforward)
         x = self.around_attention(x, lambda h: self.dropout(self.attention(h, reach, position, cache)))
         return self.around_feedforward(x, lambda h: self.dropout(self.feedforward(h)))
 
@@ -169,8 +172,14 @@ class Trunk(nn.Module):
                 f"the text has {seen + ids.shape[1]} tokens and the model's block is {self.spec.block}: "
                 "cut the text, or build the model with a larger block"
             )
+        plain = keep is None and positions is None and not self.training
+        if plain and cache is not None and cache.grid is not None and ids.shape[1] == 1:
+            return self._next(ids, cache, seen)
         i = _positions(ids, keep, cache) if positions is None else positions.view(-1, ids.shape[1])  # (B|1, T)
         j, key_keep = _remember(i, keep, ids, cache)
+        if cache is not None:
+            own = plain and key_keep is None and (cache.grid is not None or seen == 0)
+            cache.grid = self._grid(ids) if own and seen == 0 else cache.grid if own else None
         x = self.position.embed(self.tokens(ids), i)
         x = self.dropout(self.embedding_norm(x))
         i, j = i[:, None, :, None], j[:, None, None, :]
@@ -184,6 +193,26 @@ class Trunk(nn.Module):
             x = block(x, reach, self.position.layer(n), None if cache is None else cache.layers[n])
         x = self.last(x)
         return x if packing is None else packing.spread(x) * packing.keep[:, :, None]
+
+    def _grid(self, ids: Tensor) -> Tensor:
+        places = torch.arange(self.spec.block, device=ids.device)
+        return self.spec.pattern.allowed(places[None, None, :, None], places[None, None, None, :])
+
+    def _next(self, ids: Tensor, cache: Cache, seen: int) -> Tensor:
+        """One token more where all stand at their own places: the same as in `forward`, with nothing worked out anew
+        that was known before."""
+        assert cache.grid is not None
+        assert cache.positions is not None
+        i = torch.full((1, 1), seen, device=ids.device)
+        cache.positions = torch.cat([cache.positions, i], dim=1)
+        allowed = cache.grid[:, :, seen : seen + 1, : seen + 1]
+        whole = bool(allowed.all())
+        i, j = i[:, None, :, None], cache.positions[:, None, None, :]
+        reach = Reach(i, j, allowed, None, None, None) if whole else Reach.of(allowed, i, j, None)
+        x = self.embedding_norm(self.position.embed(self.tokens(ids), i[:, 0, :, 0]))
+        for n, block in enumerate(self.blocks):
+            x = block(x, reach, self.position.layer(n), cache.layers[n])
+        return self.last(x)
 
 
 def _positions(ids: Tensor, keep: Tensor | None, cache: Cache | None) -> Tensor:

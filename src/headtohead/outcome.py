@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,6 +59,28 @@ def find_study(name: str, home: Path) -> Path:
         if folder.name == name:
             return folder
     raise InputError(f"no study '{name}' in {home}: {nearest(name, (f.name for f in known))}")
+
+
+def find_runs(name: str, home: Path) -> list[Record]:
+    """By a run's id, the beginning of it or `latest`; or by a study's arm: positions/Rope@3 is its seed 3, and
+    positions/Rope all its seeds."""
+    if "/" not in name:
+        return [store.find_run(name, home)]
+    study, _, rest = name.partition("/")
+    arm, at, seed = rest.rpartition("@") if re.search(r"@\d+$", rest) else (rest, "", "")
+    outcome = load_outcome(find_study(study, home))
+    arms = {a["name"]: a["runs"] for table in outcome.said["tables"] for a in table["arms"]}
+    arm = arm if arm in arms else next((a for a in arms if a.lower().startswith(arm.lower()) and arm), arm)
+    if arm not in arms:
+        raise InputError(f"study '{study}' has no arm '{arm}': {nearest(arm, arms)}")
+    runs = {int(s): run for s, run in arms[arm].items()}
+    if at and int(seed) not in runs:
+        raise InputError(f"{study}/{arm} has no seed {seed}: it has {', '.join(map(str, sorted(runs)))}")
+    records = [Record(home / "runs" / runs[s]) for s in ([int(seed)] if at else sorted(runs))]
+    there = [r for r in records if (r.folder / "run.json").is_file()]
+    if not there:
+        raise InputError(f"{name} is not trained yet: go on with the study first")
+    return there
 
 
 @dataclass(frozen=True)

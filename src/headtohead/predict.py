@@ -14,6 +14,7 @@ from headtohead.data.batches import Encoded, sentences
 from headtohead.data.tokenizers import UNKNOWN
 from headtohead.errors import InputError
 from headtohead.model import Classifier, LanguageModel
+from headtohead.samples import SAMPLES
 from headtohead.trained import Trained
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Score:
     def show(self, console: Console) -> None:
         from rich.text import Text
 
-        for line in _lines(_words(self.tokens[:SHOWN], self.losses), console.width):
+        for line in in_lines(heat_words(self.tokens[:SHOWN], self.losses), console.width):
             console.print(Text.assemble(*line), soft_wrap=True)
         if len(self.tokens) > SHOWN:
             left = len(self.tokens) - SHOWN
@@ -58,7 +59,7 @@ SHOWN = 400  # tokens of a text on the screen
 Styled = list[tuple[str, str]]  # texts, each with its style
 
 
-def _words(tokens: Sequence[str], losses: Sequence[float | None]) -> list[Styled]:
+def heat_words(tokens: Sequence[str], losses: Sequence[float | None]) -> list[Styled]:
     """Tokens, those of a word together, a dot between two that no white space parts; a line end stands last in its
     word. Where no token has white space it was lost, and each is a word."""
     spaced = any(c.isspace() for token in tokens for c in token)
@@ -76,7 +77,7 @@ def _words(tokens: Sequence[str], losses: Sequence[float | None]) -> list[Styled
     return words
 
 
-def _lines(words: Iterable[Styled], width: int) -> Iterator[Styled]:
+def in_lines(words: Iterable[Styled], width: int) -> Iterator[Styled]:
     """Words in lines of the screen; a word is broken only where it alone is too long."""
     from rich.cells import cell_len
 
@@ -135,6 +136,21 @@ def score(trained: Trained, text: str) -> Score:
         losses=tuple(losses),
         unknown=int((ids == UNKNOWN).sum()),
     )
+
+
+def score_samples(trained: Trained) -> dict[str, Score]:
+    """Every sample of `samples`."""
+    return {name: score(trained, text) for name, text in SAMPLES.items()}
+
+
+def show_samples(scores: dict[str, Score], console: Console) -> None:
+    from rich.table import Table
+
+    table = Table("sample", "loss, nats", "perplexity", "bits/byte", "tokens", "unknown")
+    for name, s in scores.items():
+        figures = f"{s.loss:.4f}", f"{s.perplexity:.2f}", f"{s.bits_per_byte:.3f}", f"{len(s.tokens)}", f"{s.unknown}"
+        table.add_row(name, *figures)
+    console.print(table)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from torch.nn import functional as F
 
 from headtohead import evaluate
 from headtohead.arm import Arm
-from headtohead.data.batches import Batch, sentence_steps, shuffled_sentences, windows, windows_in
+from headtohead.data.batches import Batch, sentence_steps, sentences, shuffled_sentences, windows, windows_in
 from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
 from headtohead.data.tokenizers import Vocabulary
+from headtohead.errors import InputError, nearest
 from headtohead.evaluate import Measured
 from headtohead.model import Classifier, LanguageModel
 from headtohead.streams import stream
@@ -60,6 +61,16 @@ class Work(abc.ABC):
     @abc.abstractmethod
     def look(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
         """Measure one set, at the end of a run as a whole; `train` is a part of the training data."""
+
+    @abc.abstractmethod
+    def some(self, name: str, count: int) -> Batch:
+        """So many windows or texts of a held-out set, evenly spread."""
+
+    def held_out(self, name: str | None = None) -> str:
+        """The set to look at a trained model on: the one asked for, else validation, else the first there is."""
+        if name is not None and name not in self.data.held:
+            raise InputError(f"there is no held-out set '{name}': {nearest(name, self.data.held)}")
+        return name or ("validation" if "validation" in self.data.held else next(iter(self.data.held)))
 
     def spread(self, name: str, last: bool) -> int | None:
         """How many windows or texts of a set to measure; none: all."""
@@ -114,6 +125,13 @@ class LanguageModelling(Work):
             spec = dataclasses.replace(spec, stride=None, windows=None)
         return evaluate.running_text(model, text, spec, block, device, self.spread(name, last))
 
+    def some(self, name: str, count: int) -> Batch:
+        tokens, block = self.data.held[name].tokens, self.arm.model.block
+        last = len(tokens) - block - 1
+        if last < 0:  # shorter than a window: all of it
+            return windows(tokens, np.array([0]), len(tokens) - 1)
+        return windows(tokens, np.linspace(0, last, min(count, last + 1)).round().astype(np.int64), block)
+
     def facts(self) -> dict[str, Any]:
         return {"vocabulary": self.vocabulary.size, "sets": self.data.facts(), "tests": list(self.data.tests)}
 
@@ -156,6 +174,11 @@ class Classification(Work):
         items = (self.data.train if name == "train" else self.data.held[name]).items
         spec, block, classes = self.arm.evaluate, self.arm.model.block, len(self.data.labels)
         return evaluate.labelled(model, items, classes, spec, block, device, self.spread(name, last))
+
+    def some(self, name: str, count: int) -> Batch:
+        items = self.data.held[name].items
+        which = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(np.int64)
+        return sentences(items, which, self.arm.model.block)
 
     def facts(self) -> dict[str, Any]:
         return {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import safetensors
 from safetensors.torch import load
-from torch import nn
+from torch import Tensor, nn
 
 from headtohead.arm import RunSpec, read_run
 from headtohead.data.tokenizers import Vocabulary
@@ -43,36 +45,50 @@ def snapshot_steps(record: Record) -> list[int]:
 def load_trained(record: Record, step: int | None = None) -> Trained:
     """The model of a complete run, as it ended or as it was at a step whose weights were kept. Those of step 0, before
     training, are always to be had: they follow from the seed."""
+    return next(load_steps(record, [step]))
+
+
+def load_steps(record: Record, steps: Iterable[int | None]) -> Iterator[Trained]:
+    """The model at one step after the other. It is one model, with other weights each time: look, then go on."""
     if record.result is None:
         raise InputError(f"run {record.id} is not complete: go on with it first: h2h train --resume {record.id}")
     if record.result["status"] != "complete":
         raise InputError(f"run {record.id} {record.result['ended']}: its weights are not numbers")
-    spec = read_run(record.spec)
-    last = int(record.result["steps"])
-    path = record.folder / "model.safetensors"
-    if step is not None and step != last:
-        path = record.folder / "snapshots" / f"step-{step:08d}.safetensors"
-        if step != 0 and not path.is_file():
-            kept = sorted({0, last, *snapshot_steps(record)})
-            raise InputError(
-                f"run {record.id} kept no weights of step {step}: it has {kept}; "
-                "train with --set evaluate.snapshots=20 to keep twenty"
-            )
-    data = record.result["data"]
-    labels = tuple(data.get("says", ()))
+    spec, last = read_run(record.spec), int(record.result["steps"])
+    labels = tuple(record.result["data"].get("says", ()))
     vocabulary = spec.arm.tokenizer.restore(json.loads((record.folder / "tokenizer.json").read_text(encoding="utf-8")))
     model: nn.Module
     if labels:
         model = Classifier(spec.arm.model, vocabulary.size, len(labels), spec.seed)
     else:
         model = LanguageModel(spec.arm.model, vocabulary.size, spec.seed)
-    step = last if step is None else step
     model.eval()
-    if step == 0 and last > 0 and not path.is_file():
-        return Trained(record, spec, model, vocabulary, labels, step)
+    start = {name: weight.clone() for name, weight in model.state_dict().items()}
+    for step in steps:
+        path = _weights(record, step, last)
+        _load(model, start if path is None else path)
+        yield Trained(record, spec, model, vocabulary, labels, last if step is None else step)
+
+
+def _weights(record: Record, step: int | None, last: int) -> Path | None:
+    """The file with the weights of a step; none for those that a model starts with."""
+    if step is None or step == last:
+        return record.folder / "model.safetensors"
+    path = record.folder / "snapshots" / f"step-{step:08d}.safetensors"
+    if path.is_file():
+        return path
+    if step != 0:
+        kept = sorted({0, last, *snapshot_steps(record)})
+        raise InputError(
+            f"run {record.id} kept no weights of step {step}: it has {kept}; "
+            "train with --set evaluate.snapshots=20 to keep twenty"
+        )
+    return None
+
+
+def _load(model: nn.Module, weights: Path | dict[str, Tensor]) -> None:
     try:
-        model.load_state_dict(load(path.read_bytes()))
+        model.load_state_dict(load(weights.read_bytes()) if isinstance(weights, Path) else weights)
     except (OSError, RuntimeError, safetensors.SafetensorError) as error:
         reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{path} cannot be read ({reason}): set the run's folder aside and train again") from None
-    return Trained(record, spec, model, vocabulary, labels, step)
+        raise InputError(f"{weights} cannot be read ({reason}): set the run's folder aside and train again") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,6 +122,51 @@ def show_rows(rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
     for row in rows:
         table.add_row(*map(plain, row.values()))
     console().print(table if rows else nothing)
+
+
+def text_or_sample(text: str | None, sample: str | None) -> str:
+    """What was typed, or a sample's text."""
+    from headtohead.errors import InputError
+
+    if (text is None) == (sample is None):
+        raise InputError(
+            "give a text or --sample" + (", not both" if text is not None else ": short, beyond, normal …")
+        )
+    if sample is not None:
+        from headtohead.samples import sample as sample_named
+
+        return sample_named(sample)
+    from headtohead.commands import given
+
+    return given(text or "")
+
+
+def followed(parts: Iterable[Any], what: str) -> Any:
+    """The last of what comes; before it come shares of the work, for a bar."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    errors = console(stderr=True)
+    found = None
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True) as bar:
+        task = bar.add_task(what, total=1.0)
+        for found in parts:
+            if isinstance(found, float):
+                bar.update(task, completed=found)
+    return found
+
+
+def saved(out: str | None, draw: Callable[[str], bytes]) -> None:
+    """Write what `draw` makes of the file's ending, and say where."""
+    if out is None:
+        return
+    from pathlib import Path
+
+    from headtohead.store import write_whole
+
+    path = Path(out)
+    write_whole(path, draw(path.suffix.removeprefix(".").lower()))
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def plain(text: Any) -> Any:

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headtohead.attention import Attention
 from headtohead.data.tokenizers import PAD, UNKNOWN
 from headtohead.errors import InputError
 from headtohead.inspect.checks import Check, sanity
@@ -121,7 +120,8 @@ def attention(trained: Trained, text: str, *, padding: int = PADDING) -> Maps:
     padded, keep = pad(seen, min(padding, block - len(seen)))
     weights, logits = read(model, padded, keep)
     allowed = reach(trained, len(padded), keep)
-    weights *= allowed.any(dim=-1, keepdim=True)  # a row that may look nowhere adds nothing
+    some = allowed.any(dim=-1, keepdim=True)  # a row that may look nowhere adds nothing
+    weights *= some
     names = trained.vocabulary.names()
     checks = sanity(
         weights.numpy(),
@@ -130,10 +130,10 @@ def attention(trained: Trained, text: str, *, padding: int = PADDING) -> Maps:
         block=block,
         pattern=str(trained.spec.arm.model.pattern),
         given=len(ids),
-        used=used(model, padded, keep) if len(padded) <= WHOLE else None,
+        used=used(model, padded, keep) * some if len(padded) <= WHOLE else None,
         logits=(logits, plain_logits(model, seen)),
     )
-    _, L, H = "", *weights.shape[:2]
+    L, H = weights.shape[:2]
     return Maps(
         weights=weights.numpy(),
         tokens=tuple(names[i] for i in padded),
@@ -189,8 +189,3 @@ def likeliest(logits: Tensor, names: Sequence[str], count: int = SHOWN) -> tuple
     p, which = logits.double().softmax(dim=-1).topk(min(count, len(logits)))
     return tuple((names[n], float(x)) for n, x in zip(which.tolist(), p.tolist(), strict=True))
 
-
-def shape_of(model: nn.Module) -> tuple[int, int]:
-    """Layers and heads."""
-    layers = [m for m in model.modules() if isinstance(m, Attention)]
-    return len(layers), layers[0].q.out_features // layers[0].head_width

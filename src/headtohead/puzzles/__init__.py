@@ -1,1 +1,62 @@
-"""Attention puzzles: selection and averaging, solved, checked and explained."""
+"""Attention puzzles: selection and averaging, solved, checked and explained.
+
+from headtohead.puzzles import puzzle
+puzzle(1).solve().found.answer["query"]
+puzzle(3).check(query=[0, 0, 0]).ok
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from headtohead.errors import InputError, nearest
+from headtohead.puzzles.base import WITHIN, Answer, Checked, Puzzle
+from headtohead.puzzles.contents import Copy, Induction, Majority
+from headtohead.puzzles.keys import AverageAll, AverageTwo, Identity, SelectFirst, Weights
+from headtohead.puzzles.places import FirstToken, LinearBack, Previous, RotaryBack
+from headtohead.puzzles.replaced import ThirdToo, UnitThird
+
+__all__ = ["ALL", "WITHIN", "Answer", "Checked", "Puzzle", "puzzle", "split"]
+
+ALL: dict[int, type[Puzzle]] = {
+    p.number: p
+    for p in (
+        *(SelectFirst, Identity, AverageAll, AverageTwo, ThirdToo, UnitThird),
+        *(Previous, FirstToken, Copy, Majority, Induction, RotaryBack, LinearBack, Weights),
+    )
+}
+
+
+def puzzle(which: int | str, **given: Any) -> Puzzle:
+    """A puzzle by its number or its name, with what is given where that is not the usual: `puzzle(1, keys=…)`."""
+    names = {p.name: p for p in ALL.values()}
+    text = str(which).strip().lower()
+    kind = names.get(text) or (ALL.get(int(text)) if text.isdecimal() else None)
+    if kind is None:
+        raise InputError(f"there is no puzzle '{text[:40]}': 1 to {max(ALL)}, or by name; {nearest(text[:40], names)}")
+    known = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for name in given:
+        if name in known:
+            continue
+        if name in kind.asks:
+            raise InputError(
+                f"--{name} is the answer to puzzle {kind.number}: give it to h2h puzzles check {kind.number}"
+            )
+        changes = (
+            f"--{', --'.join(known)} {'changes' if len(known) == 1 else 'change'} the puzzle"
+            if known
+            else "nothing changes the puzzle"
+        )
+        raise InputError(
+            f"puzzle {kind.number} takes no --{name}: its answer is --{', --'.join(kind.asks)}, and {changes}"
+        )
+    return kind(**given)
+
+
+def split(which: int | str, options: dict[str, Any]) -> tuple[Puzzle, dict[str, Any]]:
+    """The puzzle as changed by some options, and the answer that the others are."""
+    asks = puzzle(which).asks
+    return puzzle(which, **{n: v for n, v in options.items() if n not in asks}), {
+        n: v for n, v in options.items() if n in asks
+    }

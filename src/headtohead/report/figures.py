@@ -108,11 +108,19 @@ def curves(outcome: Outcome, title: str) -> str | None:
 
 @contextmanager
 def _figure(width: float, height: float) -> Iterator[tuple[Figure, Any, Any]]:
-    """No window, no global state: figures may be drawn in threads and in notebooks."""
+    """A figure with one pair of axes."""
+    with looks() as new:
+        figure = new(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(), _svg
+
+
+@contextmanager
+def looks() -> Iterator[type[Figure]]:
+    """What figures are made of here. No window, no global state: they may be drawn in threads and in notebooks."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    looks: Any = {
+    chosen: Any = {
         "svg.fonttype": "none",  # letters, not outlines
         "svg.hashsalt": "headtohead",  # the same figure, the same bytes
         "font.family": "sans-serif",
@@ -124,10 +132,10 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Any, Any]]:
         "axes.axisbelow": True,
         "xtick.color": QUIET,
         "ytick.color": INK,
+        "text.parse_math": False,  # a dollar in a token is a dollar
     }
-    with mpl.rc_context(looks):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        yield figure, figure.subplots(), _svg
+    with mpl.rc_context(chosen):
+        yield Figure
 
 
 def _svg(figure: Figure) -> str:

@@ -1,0 +1,128 @@
+"""Attention maps of Hugging Face models: a folder with config.json, weights as safetensors and a tokenizer. Nothing is
+downloaded and nothing unpickled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from headtohead.errors import InputError, Unavailable
+from headtohead.inspect.checks import sanity
+from headtohead.inspect.maps import PADDING, Maps, likeliest
+
+
+@dataclass(frozen=True)
+class HubModel:
+    name: str
+    model: Any  # a transformers model with a head
+    tokenizer: Any
+    task: str  # lm, masked or classifier
+    labels: tuple[str, ...]
+
+    @property
+    def block(self) -> int:
+        config = self.model.config
+        return int(getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0) or 10**6)
+
+
+def load_folder(folder: Path) -> HubModel:
+    """A model that `save_pretrained` wrote, with its tokenizer."""
+    try:
+        import transformers
+    except ImportError:
+        raise Unavailable("Hugging Face models need transformers: pip install 'headtohead[hf]'") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        kind, task = _kind(transformers, config)
+        options = {"local_files_only": True, "use_safetensors": True, "attn_implementation": "eager"}
+        model = kind.from_pretrained(folder, **options).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(f"{folder} holds no Hugging Face model with safetensors and a tokenizer ({reason})") from None
+    labels = tuple(config.id2label[n] for n in sorted(config.id2label)) if task == "classifier" else ()
+    return HubModel(f"{folder.name} ({config.model_type})", model, tokenizer, task, labels)
+
+
+def _kind(transformers: Any, config: Any) -> tuple[Any, str]:
+    architecture = (config.architectures or [""])[0]
+    if "SequenceClassification" in architecture:
+        return transformers.AutoModelForSequenceClassification, "classifier"
+    if "MaskedLM" in architecture:
+        return transformers.AutoModelForMaskedLM, "masked"
+    return transformers.AutoModelForCausalLM, "lm"
+
+
+@torch.inference_mode()
+def hub_attention(hub: HubModel, text: str) -> Maps:
+    """As `maps.attention` has it for a run; the pattern is seen from whether the model is a causal one."""
+    ids: list[int] = hub.tokenizer(text)["input_ids"]
+    if not ids:
+        raise InputError("the text has no token: give words")
+    seen = ids[: hub.block]
+    room = min(PADDING, hub.block - len(seen))
+    pad = hub.tokenizer.pad_token_id
+    padded = torch.tensor([seen + [pad if pad is not None else seen[-1]] * room])
+    keep = torch.arange(padded.shape[1]) < len(seen)
+    out = hub.model(padded, attention_mask=keep[None].long(), output_attentions=True)
+    if not out.attentions or out.attentions[0] is None:
+        raise InputError(f"{hub.name} does not give its attention weights")
+    weights = torch.stack([a[0] for a in out.attentions]).float().numpy()  # (L, H, T, T)
+    plain = hub.model(torch.tensor([seen]))
+    logits, as_used = (_last(hub, x.logits[0], len(seen)) for x in (out, plain))
+    T = len(keep)
+    allowed = np.tril(np.ones((T, T), bool)) if hub.task == "lm" else np.ones((T, T), bool)
+    tokens = hub.tokenizer.convert_ids_to_tokens(padded[0].tolist())
+    names: Sequence[str] = hub.labels or _Names(hub.tokenizer)
+    checks = sanity(
+        weights,
+        allowed & keep.numpy()[None, :],
+        keep.numpy(),
+        block=hub.block,
+        pattern="a causal model" if hub.task == "lm" else "a model that looks both ways",
+        given=len(ids),
+        logits=(logits.numpy(), as_used.numpy()),
+    )
+    return Maps(
+        weights=weights,
+        tokens=tuple(_readable(t) for t in tokens),
+        real=len(seen),
+        cut=len(ids) - len(seen),
+        unknown=sum(i == hub.tokenizer.unk_token_id for i in seen) if hub.tokenizer.unk_token_id is not None else 0,
+        name=hub.name,
+        step=None,
+        task="classifier" if hub.task == "classifier" else "lm",
+        answers=likeliest(logits, names),
+        checks=checks,
+        layers=tuple(range(weights.shape[0])),
+        heads=tuple(range(weights.shape[1])),
+    )
+
+
+class _Names(Sequence[str]):
+    """What to print for an id, found when it is asked for."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def __getitem__(self, i: Any) -> Any:
+        return _readable(str(self.tokenizer.convert_ids_to_tokens(i)))
+
+    def __len__(self) -> int:
+        return len(self.tokenizer)
+
+
+def _readable(piece: str) -> str:
+    """Without the marks that byte pairs and sentence pieces put for a space."""
+    return piece.replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
+
+
+def _last(hub: HubModel, logits: torch.Tensor, length: int) -> torch.Tensor:
+    return logits if hub.task == "classifier" else logits[length - 1]

@@ -1,0 +1,199 @@
+"""Attention heads set by hand, in the project's own model: its equation, its positions, its pattern.
+
+A model here has one head as wide as its stream, no norm, and a feed-forward that adds nothing. All its weights are
+zero until a puzzle sets them. It computes in double precision: puzzles turn scores up until weights are 0 or 1.
+
+Shapes: B texts, T tokens, D = width; ids (B, T), maps (B, T, T).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headtohead.attention import Attention, Biases
+from headtohead.model import LanguageModel, ModelSpec
+from headtohead.parts import Alibi, Learned, Mlp, NoNorm, Position, Rope, Sinusoidal
+from headtohead.puzzles.reach import Array
+from headtohead.taps import WEIGHTS, capture
+
+NOISE = 0.02  # of token vectors where a head must not look at them; GPT's start
+
+
+def blank(position: Position, vocab: int, width: int, block: int, layers: int = 1) -> Any:
+    """A causal model whose every weight is zero."""
+    spec = ModelSpec(
+        width=width,
+        heads=1,
+        layers=layers,
+        block=block,
+        position=position,
+        norm=NoNorm(),
+        feedforward=Mlp(hidden=1),
+        biases=Biases(q=True, k=True, v=False, out=False),
+    )
+    model = LanguageModel(spec, vocab).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    return model
+
+
+def layer(model: LanguageModel, n: int = 0) -> Any:
+    """The attention of block n, its scores free of the division by sqrt(d) once a query is set by `sharpen`."""
+    attention = model.trunk.blocks[n].attention
+    assert isinstance(attention, Attention)
+    return attention
+
+
+def sharpen(attention: Any, scale: float) -> float:
+    """What a query is multiplied by, so that scores are `scale` times a product of unit vectors."""
+    return scale * math.sqrt(attention.head_width)
+
+
+@torch.no_grad()
+def run(model: LanguageModel, ids: Array) -> tuple[list[Array], Array]:
+    """The attention maps of every layer, each (B, T, T), and the logits (B, T, V)."""
+    with capture(model, WEIGHTS) as seen:
+        logits = model(torch.as_tensor(ids))
+    return [taken[0][:, 0].numpy() for taken in seen.values()], logits.numpy()
+
+
+def texts(vocab: int, length: int, count: int = 32, seed: int = 0) -> Array:
+    """(count, length) random tokens."""
+    return np.random.default_rng(seed).integers(0, vocab, size=(count, length))
+
+
+# -- positions alone -----------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def shifted(shift: float, scale: float, *, width: int, block: int, vocab: int = 16) -> LanguageModel:
+    """Sinusoidal positions; the query is its own position turned `shift` tokens back."""
+    model = blank(Sinusoidal(), vocab, width, block)
+    model.trunk.tokens.weight.copy_(noise((vocab, width)))
+    attention = layer(model)
+    attention.k.weight.copy_(torch.eye(width))
+    frequencies = model.trunk.position.frequencies
+    turn = torch.zeros(width, width, dtype=torch.double)
+    for m, w in enumerate(frequencies.tolist()):  # (sin, cos) of i·w to those of (i − shift)·w
+        c, s = math.cos(shift * w), math.sin(shift * w)
+        turn[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = torch.tensor([[c, -s], [s, c]])
+    attention.q.weight.copy_(sharpen(attention, scale) * turn)
+    return model
+
+
+@torch.no_grad()
+def marked(score: float, *, block: int, vocab: int = 16, width: int = 8) -> LanguageModel:
+    """Learned positions, of which only the first has an entry; keys read it, every query asks for it."""
+    model = blank(Learned(), vocab, width, block)
+    model.trunk.tokens.weight[:, 1:] = torch.randn(vocab, width - 1, generator=_generator()).double()
+    model.trunk.position.table.weight[0, 0] = 1.0
+    attention = layer(model)
+    attention.k.weight[0, 0] = 1.0
+    attention.q.bias[0] = sharpen(attention, score)
+    return model
+
+
+@torch.no_grad()
+def turned(angles: Array, scale: float, *, theta: float, block: int, vocab: int = 16) -> LanguageModel:
+    """Rotary positions; keys and queries are the same for every token, the query `angles` behind the key.
+
+    Pair m turns by i·w_m at the query and j·w_m at the key, so its score is cos((i − j)·w_m − angle_m).
+    """
+    pairs = len(angles)
+    model = blank(Rope(theta=theta), vocab, 2 * pairs, block)
+    model.trunk.tokens.weight.copy_(noise((vocab, 2 * pairs)))
+    attention = layer(model)
+    attention.k.bias[:pairs] = 1.0
+    angle = torch.as_tensor(angles)
+    attention.q.bias.copy_(sharpen(attention, scale) * torch.cat([angle.cos(), -angle.sin()]))
+    return model
+
+
+@torch.no_grad()
+def sloped(slope: float, *, block: int, vocab: int = 16) -> LanguageModel:
+    """Linear biases alone: queries and keys are zero."""
+    return blank(Alibi(slope=slope), vocab, 4, block)
+
+
+# -- contents ------------------------------------------------------------------------------------------------------
+
+
+def names(count: int, width: int) -> Tensor:
+    """(count, width) random vectors of length 1."""
+    drawn = torch.randn(count, width, generator=_generator(), dtype=torch.double)
+    return drawn / drawn.norm(dim=1, keepdim=True)
+
+
+@torch.no_grad()
+def copying(scale: float, *, count: int, width: int, block: int) -> LanguageModel:
+    """Tokens 0 … count − 1 are things, count … 2·count − 1 ask for them. The stream: thing | asked | answer."""
+    d = width
+    model = blank(Learned(), 2 * count, 3 * d, block)
+    u = names(count, d)
+    model.trunk.tokens.weight[:count, :d] = u
+    model.trunk.tokens.weight[count:, d : 2 * d] = u
+    attention = layer(model)
+    eye = torch.eye(d, dtype=torch.double)
+    attention.k.weight[:d, :d] = eye
+    attention.q.weight[:d, d : 2 * d] = sharpen(attention, scale) * eye
+    attention.v.weight[:d, :d] = eye
+    attention.out.weight[2 * d :, :d] = eye
+    model.head.weight[:count, 2 * d :] = u
+    return model
+
+
+@torch.no_grad()
+def counting(tilt: float, *, kinds: int, block: int) -> LanguageModel:
+    """Every token is weighed alike but token 0, whose score is higher by `tilt`; logits are the shares of the kinds."""
+    model = blank(Learned(), kinds, 2 * kinds, block)
+    eye = torch.eye(kinds, dtype=torch.double)
+    model.trunk.tokens.weight[:, :kinds] = eye
+    attention = layer(model)
+    attention.k.weight[0, 0] = 1.0
+    attention.q.bias[0] = sharpen(attention, tilt)
+    attention.v.weight[:kinds, :kinds] = eye
+    attention.out.weight[kinds:, :kinds] = eye
+    model.head.weight[:, kinds:] = eye
+    return model
+
+
+@torch.no_grad()
+def induction(first: float, second: float, *, vocab: int, block: int) -> LanguageModel:
+    """Two layers. The stream: token (V) | position (T) | the token before (V) | answer (V).
+
+    Layer 1: the query of position i is position i − 1; it writes down the token that stands there.
+    Layer 2: the query is the token itself; it looks where the token *before* was the same, and writes down the token.
+    """
+    V, T = vocab, block
+    token, place, before, answer = slice(0, V), slice(V, V + T), slice(V + T, 2 * V + T), slice(2 * V + T, 3 * V + T)
+    model = blank(Learned(), V, 3 * V + T, T, layers=2)
+    one = torch.eye(V, dtype=torch.double)
+    model.trunk.tokens.weight[:, token] = one
+    model.trunk.position.table.weight[:, place] = torch.eye(T, dtype=torch.double)
+    a = layer(model, 0)
+    back = torch.diag(torch.ones(T - 1, dtype=torch.double), 1)  # row i − 1 answers to column i
+    a.q.weight[:T, place] = sharpen(a, first) * back
+    a.k.weight[:T, place] = torch.eye(T, dtype=torch.double)
+    a.v.weight[:V, token] = one
+    a.out.weight[before, :V] = one
+    b = layer(model, 1)
+    b.q.weight[:V, token] = sharpen(b, second) * one
+    b.k.weight[:V, before] = one
+    b.v.weight[:V, token] = one
+    b.out.weight[answer, :V] = one
+    model.head.weight[:, answer] = one
+    return model
+
+
+def noise(shape: tuple[int, int]) -> Tensor:
+    return NOISE * torch.randn(shape, generator=_generator(), dtype=torch.double)
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
