@@ -90,7 +90,8 @@ def carry_out(
     ]
     again = {}
     if study.again:
-        again = run_specs(tables[0][1][0].arm.set("train.order", 1), study.all_seeds, device, threads)
+        control = tables[0][1][0].arm
+        again = run_specs(control.set("train.order", control.train.order + 1), study.all_seeds, device, threads)
     folder = _write(study, home, named, again, tuning)
     cells, together = [], []
     for title, arms in named:
@@ -155,17 +156,17 @@ def _write(study: Study, home: Path, named: Any, again: dict[int, RunSpec], tuni
     folder = folder_of(study, home)
     with store.lock(folder, patience=30):
         before = read_study(folder) if (folder / "study.json").is_file() else {"tables": []}
+        first = next(iter(named[0][1][0][1].values()))
+        made_on = {"device": first.device, "threads": first.threads, "content": first.arm.data.corpus.content}
         tables = []
         for title, arms in named:
             rows = [
                 {"name": v.name, "differs": v.differs, "spec": v.arm.to_json(), "runs": _ids(specs)}
                 for v, specs in arms
             ]
-            old: list[dict[str, Any]] = next((t["arms"] for t in before["tables"] if t["title"] == title), [])
-            known = {row["runs"][str(study.all_seeds[0])] for row in rows}
-            for row in old:  # every arm that was ever run is part of the family that verdicts are corrected for
-                if not known & set(row["runs"].values()):
-                    rows.append({**row, "dropped": True})
+            if before.get("made_on") == made_on:  # on other text or another machine they are no pairs
+                old: list[dict[str, Any]] = next((t["arms"] for t in before["tables"] if t["title"] == title), [])
+                rows += _dropped(old, rows)
             tables.append({"title": title, "arms": rows})
         said = {
             "format": FORMAT,
@@ -182,6 +183,7 @@ def _write(study: Study, home: Path, named: Any, again: dict[int, RunSpec], tuni
             "margin": study.margin,
             "vary": list(study.paths),
             "seeds": list(study.all_seeds),
+            "made_on": made_on,
             "tables": tables,
             "again": _ids(again),
             "tuning": tuning,
@@ -189,6 +191,21 @@ def _write(study: Study, home: Path, named: Any, again: dict[int, RunSpec], tuni
         if store.plain(said) != before:  # else its time stays: the report is younger than all it tells of
             store.write_whole(folder / "study.json", store.to_text(said))
     return folder
+
+
+def _dropped(old: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Arms of earlier that are none of the present ones, under names of their own: every arm that was ever run is part
+    of the family that verdicts are corrected for. The control belongs to the study and is never one of them."""
+    specs, names = [row["spec"] for row in rows], {row["name"] for row in rows}
+    found = []
+    for row in old[1:]:
+        if row["spec"] not in specs:
+            name = row["name"]
+            while name in names:
+                name += " (before)"
+            names.add(name)
+            found.append({**row, "name": name, "dropped": True})
+    return found
 
 
 def _ids(specs: dict[int, RunSpec]) -> dict[str, str]:

@@ -219,10 +219,15 @@ def bench(task: str, folder: str, rounds: int, steps: int, only: list[str] | Non
 
     if not Path(folder).is_dir():
         raise InputError(f"there is no folder {folder}: the contenders come with the repository; run this in its root")
-    if task not in (*bench.TASKS, "all"):
-        raise InputError(f"no task '{task}' to measure: {nearest(task, (*bench.TASKS, 'all'))}")
-    chosen = bench.TASKS if task == "all" else [task]
-    results = [bench.run(t, Path(folder), rounds, steps, only=only) for t in chosen]
+    known = (*bench.TASKS, "generation", "all")
+    if task not in known:
+        raise InputError(f"no task '{task}' to measure: {nearest(task, known)}")
+    chosen = bench.TASKS if task == "all" else [t for t in bench.TASKS if t == task]
+    results: list[Any] = [bench.run(t, Path(folder), rounds, steps, only=only) for t in chosen]
+    if task in ("generation", "all"):
+        from headtohead.bench_generation import measure
+
+        results.append(measure(rounds))
     if out is not None:
         store.write_whole(Path(out), json.dumps([r.to_json() for r in results], indent=2) + "\n")
     return results

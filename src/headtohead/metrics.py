@@ -61,7 +61,8 @@ def text_of(metric: str, value: float, signed: bool = False) -> str:
     if figure in ("accuracy", "macro_f1"):
         text = f"{100 * value:{sign}.2f} %"
     else:
-        text = f"{value:{sign}.2f}" if figure == "perplexity" else f"{value:{sign}.4f}"
+        digits = ".3g" if abs(value) >= 1e7 else ".2f" if figure == "perplexity" else ".4f"
+        text = f"{value:{sign}{digits}}"
     return text.replace("-", "−")
 
 

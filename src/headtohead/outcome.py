@@ -29,11 +29,17 @@ ITEM_PAIRS = 12  # so many pairs of checkpoints are looked at item by item
 CLUSTERS = 50  # of neighbouring windows, where a text has no documents
 
 
+NEEDED = ("id", "question", "metric", "better", "margin", "vary", "seeds", "tables", "again", "tuning", "corpus")
+
+
 def read_study(folder: Path) -> dict[str, Any]:
     path = folder / "study.json"
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         newer = said["format"] > FORMAT
+        missing = not newer and not all(name in said for name in NEEDED)
+        if missing:
+            raise KeyError
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{path} cannot be read: it is torn or not ours; set it aside and run the study again"
@@ -54,7 +60,8 @@ def find_study(name: str, home: Path) -> Path:
     if not known:
         raise InputError(f"there are no studies in {home}: run one with `h2h demo` or `h2h run`")
     if name == "latest":
-        return max(known, key=lambda f: (f / "study.json").stat().st_mtime_ns)
+        files = {f: [f / "study.json", *f.glob("report.html")] for f in known}
+        return max(known, key=lambda f: max(file.stat().st_mtime_ns for file in files[f]))
     for folder in known:
         if folder.name == name:
             return folder
@@ -206,15 +213,22 @@ class Outcome:
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def rows(self) -> dict[str, list[RunRow]]:
-        """Every arm's runs, by the arm's key; seeds in order."""
-        found = {}
-        for table in self.said["tables"]:
-            for arm in table["arms"]:
-                found[_key(table["title"], arm["name"])] = self._rows(arm["name"], arm["runs"])
-        if self.said["again"]:
-            found["again"] = self._rows("control again", self.said["again"])
-        return found
+    def rows(self) -> dict[tuple[str, str], list[RunRow]]:
+        """Every arm's runs, by its table and its name; seeds in order."""
+        return {
+            (table["title"], arm["name"]): self._rows(arm["name"], arm["runs"])
+            for table in self.said["tables"]
+            for arm in table["arms"]
+        }
+
+    @cached_property
+    def again(self) -> list[RunRow]:
+        """The control's runs with batches in another order."""
+        return self._rows("control again", self.said["again"])
+
+    @property
+    def all_rows(self) -> list[RunRow]:
+        return [row for rows in (*self.rows.values(), self.again) for row in rows]
 
     def _rows(self, arm: str, runs: dict[str, str]) -> list[RunRow]:
         return [self._row(arm, int(seed), run) for seed, run in runs.items() if int(seed) in self.said["seeds"]]
@@ -225,25 +239,37 @@ class Outcome:
             why = record.failure
             return RunRow(arm, seed, run, "failed" if why else "missing", why or "not trained yet", math.nan)
         try:
-            result, status = record.result, record.state
+            return self._read(RunRow(arm, seed, run, "failed", "", math.nan), record)
         except InputError as error:
             return RunRow(arm, seed, run, "failed", str(error), math.nan)
+        except (KeyError, TypeError, ValueError):
+            why = f"{record.folder / 'result.json'} is not whole: set it aside and train again"
+            return RunRow(arm, seed, run, "failed", why, math.nan)
+
+    def _read(self, row: RunRow, record: Record) -> RunRow:
+        result, status = record.result, record.state
         if result is None:
-            return RunRow(arm, seed, run, status, record.failure or f"its run is {status}", math.nan)
-        complete, times = status == "complete", record.times
-        return RunRow(
-            arm,
-            seed,
-            run,
-            status,
-            "" if complete else str(result["ended"]),
-            value_of(result, self.metric) if complete else math.nan,
-            result["parameters"],
-            result.get("flops_per_step"),
-            times.get("step_ms"),
-            result["steps"],
-            datetime.fromisoformat(times.get("finished", "1970-01-01T00:00:00+00:00")).timestamp(),
-            result["values"],
+            return dataclasses.replace(row, status=status, why=record.failure or f"its run is {status}")
+        value, why = math.nan, str(result.get("ended", status))
+        if status == "complete":
+            value = value_of(result, self.metric)
+            why = "" if math.isfinite(value) else f"its {self.metric} is too large to be written"
+            status = status if math.isfinite(value) else "diverged"
+        try:
+            times = record.times
+        except InputError:  # what it cost in time is lost, and nothing else
+            times = {}
+        return dataclasses.replace(
+            row,
+            status=status,
+            why=why,
+            value=value,
+            parameters=result["parameters"],
+            flops=result.get("flops_per_step"),
+            step_ms=times.get("step_ms"),
+            steps=result["steps"],
+            finished=datetime.fromisoformat(times.get("finished", "1970-01-01T00:00:00+00:00")).timestamp(),
+            values=result["values"],
         )
 
     def frame(self) -> pd.DataFrame:
@@ -251,8 +277,7 @@ class Outcome:
         import pandas as pd
 
         made = []
-        for key, rows in self.rows.items():
-            title = key.partition("/")[0] if "/" in key else ""
+        for (title, _), rows in [*self.rows.items(), (("", ""), self.again)]:
             for row in rows:
                 said = {k: v for k, v in vars(row).items() if k not in ("values", "value")}
                 held = {k: v for k, v in row.values.items() if isinstance(v, float)}
@@ -273,6 +298,11 @@ class Outcome:
         return {}
 
     @cached_property
+    def _torn(self) -> list[str]:
+        """Files of items that could not be read, for the notes."""
+        return []
+
+    @cached_property
     def _read_items(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
         return {}
 
@@ -281,12 +311,12 @@ class Outcome:
             raise InputError(f"no table '{title}' in this study: {nearest(title, self.titles)}")
         table = next(t for t in self.said["tables"] if t["title"] == title)
         arms = table["arms"]
-        control = self.rows[_key(title, arms[0]["name"])]
+        control = self.rows[title, arms[0]["name"]]
         base = _values(control)
         mean = float(np.nanmean(base)) if np.isfinite(base).any() else math.nan
         asked = self.said["margin"]
         margin = None if asked is None or not math.isfinite(mean) else absolute(asked, mean)
-        variants = {arm["name"]: self.rows[_key(title, arm["name"])] for arm in arms[1:]}
+        variants = {arm["name"]: self.rows[title, arm["name"]] for arm in arms[1:]}
         judged = compare_all(
             base, {name: _values(rows, control) for name, rows in variants.items()}, margin, better=self.said["better"]
         )
@@ -330,7 +360,7 @@ class Outcome:
         )
 
     def _noise(self, control: list[RunRow]) -> Noise | None:
-        again = self.rows.get("again")
+        again = self.again
         if not again:
             return None
         by_seed = {row.seed: row for row in again}
@@ -341,16 +371,26 @@ class Outcome:
 
     def _items(self, both: list[tuple[RunRow, RunRow]]) -> tuple[ItemTest | None, int | None]:
         """Item by item, the mean over the pairs of checkpoints."""
-        if not both:
+        if not both or self._changes_tokens:
             return None, None
         right = figure_of(self.metric) in ("accuracy", "macro_f1")
-        read = [[self._item_values(row, right) for row in pair] for pair in both[:ITEM_PAIRS]]
-        if any(len(c[0]) != len(v[0]) for c, v in read):
+        try:
+            read = [[self._item_values(row, right) for row in pair] for pair in both[:ITEM_PAIRS]]
+        except InputError as error:
+            self._torn.append(str(error))
+            return None, None
+        if any(len(c[0]) != len(v[0]) or (c[1] != v[1]).any() for c, v in read):
             return None, None  # other tokens, other windows: nothing to pair
         differences = np.mean([v[0] - c[0] for c, v in read], axis=0)
         weights, clusters = read[0][0][1], read[0][0][2]
         agree = sum(mcnemar(c[0] > 0.5, v[0] > 0.5) <= 0.05 for c, v in read) if right else None
         return over_items(differences, weights, clusters), agree
+
+    @property
+    def _changes_tokens(self) -> bool:
+        """Arms with other tokens or texts have no items in common."""
+        tuned = [path for arm in self.said["tuning"] for path in arm["best"]]
+        return any(path.split(".")[0] in ("tokenizer", "data") for path in (*self.said["vary"], *tuned))
 
     def _item_values(self, row: RunRow, right: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, weights and clusters of the metric's sets."""
@@ -377,7 +417,8 @@ class Outcome:
     def _scope(self, control: list[RunRow]) -> str:
         done = next((row for row in control if row.status == "complete"), None)
         if done is None:
-            return "nothing is trained yet"
+            ended = {row.status for row in control} & {"diverged", "failed"}
+            return f"no run of the control was completed: {' and '.join(sorted(ended)) or 'none is trained yet'}"
         result = Record(self.home / "runs" / done.run).result or {}
         tokens = int(result.get("tokens_per_step", 0)) * (done.steps or 0)
         return (
@@ -394,6 +435,10 @@ class Outcome:
                 facts = (Record(self.home / "runs" / done.run).result or {})["data"]["sets"]
                 sizes = tuple(facts.get(n, {}).get("bytes", facts.get(n, {}).get("texts")) for n in names)
                 measured.setdefault(sizes, arm)
+        windows = self.said["tables"][0]["arms"][0]["spec"].get("evaluate", {}).get("windows")
+        if self._changes_tokens and windows is not None:
+            yield f"evaluate.windows={windows} is other text for other tokens: leave it out to compare on all of it"
+        yield from dict.fromkeys(f"no test over texts: {trouble}" for trouble in self._torn)
         if len(measured) > 1:
             yield f"{' and '.join(measured.values())} were measured on different texts: their figures do not compare"
         for tuned in self.said["tuning"]:
@@ -411,10 +456,6 @@ def _without(rows: list[RunRow]) -> tuple[Excluded, ...]:
 def _facts(outcome: Outcome, rows: list[RunRow]) -> dict[str, Any]:
     done = next(row for row in rows if row.status == "complete")
     return (Record(outcome.home / "runs" / done.run).result or {})["data"]
-
-
-def _key(title: str, arm: str) -> str:
-    return f"{title}/{arm}" if title else arm
 
 
 def _values(rows: list[RunRow], like: list[RunRow] | None = None) -> np.ndarray:

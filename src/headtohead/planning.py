@@ -48,9 +48,12 @@ class Forecast:
     run_seconds: float
     jobs: int
     runs_a_pair: int
+    runs_before: int = 0  # for tuning
 
     def minutes(self, pairs: int | None) -> float | None:
-        return None if pairs is None else pairs * self.runs_a_pair * self.run_seconds / self.jobs / 60
+        if pairs is None:
+            return None
+        return (self.runs_before + pairs * self.runs_a_pair) * self.run_seconds / self.jobs / 60
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "minutes": self.minutes(self.pairs)}
@@ -59,7 +62,8 @@ class Forecast:
         effect = text_of(self.metric, self.effect)
         said = [
             f"noise: pairs differ by chance with sd {text_of(self.metric, self.sd)} of {self.metric} ({self.sd_from})",
-            f"time: {duration(self.run_seconds)} a run, {self.jobs} at a time, {self.runs_a_pair} runs a pair",
+            f"time: {duration(self.run_seconds)} a run, {self.jobs} at a time, {self.runs_a_pair} runs a pair"
+            + (f", {self.runs_before} runs for tuning" if self.runs_before else ""),
             self._says(f"to see an effect of {effect} with 80 % power", self.pairs),
         ]
         if self.pairs_if_noisier != self.pairs:
@@ -131,12 +135,11 @@ def _shorter(study: Study, steps: int, jobs: int, seconds: float) -> Study:
 def _forecast(study: Study, folder: Path, effect: float | str, steps: int, jobs: int) -> Forecast:
     outcome = load_outcome(folder)
     verdicts = outcome.verdicts()
-    rows = [row for rows in outcome.rows.values() for row in rows if row.status == "complete"]
+    rows = [row for row in outcome.all_rows if row.status == "complete"]
     judged = [row.verdict for row in verdicts if row.verdict.pairs >= 2 and math.isfinite(row.verdict.sd)]
     if not rows or not judged:
-        raise InputError(
-            "no pair of the trial was completed, so there is nothing to plan by: see why with h2h list runs"
-        )
+        whys = [f"{row.arm}, seed {row.seed}: {row.why}" for row in outcome.all_rows if row.status != "complete"]
+        raise InputError(f"no pair of the trial was completed, so there is nothing to plan by: {whys[0]}")
     free = sum(v.pairs - 1 for v in judged)
     sd = math.sqrt(sum((v.pairs - 1) * v.sd**2 for v in judged) / free)
     upper = sd * math.sqrt(free / (2 * special.gammaincinv(free / 2, 0.2)))  # the lower fifth of chi-squared
@@ -161,7 +164,9 @@ def _forecast(study: Study, folder: Path, effect: float | str, steps: int, jobs:
         pairs_for_equivalence=stats.pairs_for_equivalence(size / sd) if sd > 0 else stats.LEAST_PAIRS,
         run_seconds=steps * step + other,
         jobs=jobs,
-        runs_a_pair=len(study.variants) + study.again,
+        # a tuned study may have every variant twice: at its own best, and at the control's
+        runs_a_pair=len(study.variants) + study.again + (arms if study.tune else 0),
+        runs_before=len(study.variants) * len(list(study.grid())) * study.tuning_seeds if study.tune else 0,
     )
 
 
@@ -170,7 +175,11 @@ def how_it_went(folder: Path, minutes: float, fresh: int) -> list[str]:
     path = folder / "plan.json"
     if not path.is_file():
         return []
-    said = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        float(said["run_seconds"] * said["jobs"] + said["sd"]), str(said["metric"])
+    except (ValueError, TypeError, KeyError):
+        return [f"{path} cannot be read, so the forecast is not held against what happened"]
     lines = []
     if fresh:
         forecast = fresh * said["run_seconds"] / said["jobs"] / 60

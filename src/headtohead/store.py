@@ -22,6 +22,7 @@ import math
 import os
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -140,17 +141,23 @@ class Record:
     def metrics(self) -> list[dict[str, Any]]:
         """The lines written so far; a last line that is still being written is left out."""
         path = self.folder / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
-        return [json.loads(line) for line in lines]
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.is_file() else []
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError:
+            raise self._unreadable("metrics.jsonl") from None
 
     def items(self, name: str) -> dict[str, np.ndarray]:
         """What was measured of a set, item by item."""
-        with np.load(self.folder / "items.npz", allow_pickle=False) as arrays:
-            found = {k.partition("/")[2]: arrays[k] for k in arrays.files if k.partition("/")[0] == name}
-            if not found:
+        try:
+            with np.load(self.folder / "items.npz", allow_pickle=False) as arrays:
+                found = {k.partition("/")[2]: arrays[k] for k in arrays.files if k.partition("/")[0] == name}
                 known = {k.partition("/")[0] for k in arrays.files}
-                raise InputError(f"run {self.id} measured no set '{name}': {nearest(name, known)}")
-            return found
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise self._unreadable("items.npz") from None
+        if not found:
+            raise InputError(f"run {self.id} measured no set '{name}': {nearest(name, known)}")
+        return found
 
     @property
     def state(self) -> str:

@@ -67,19 +67,21 @@ class Study:
     def __post_init__(self) -> None:
         if not isinstance(self.control, Arm):
             raise InputError(f"a study's control is an Arm, not {type(self.control).__name__}")
+        self._check_kinds()
         seeds = self.all_seeds
         if len(seeds) < 2:
             raise InputError(
-                f"one seed makes one pair, and one pair decides nothing: take {LEAST_PAIRS} or more, such as --seeds 6"
+                f"{'one seed makes one pair, and one pair' if seeds else 'no seed makes no pair, and that'} decides "
+                f"nothing: take {LEAST_PAIRS} or more, such as --seeds 6"
             )
         if len(set(seeds)) < len(seeds) or min(seeds) < 0:
             raise InputError(f"seeds must be different numbers from 0 on, not {list(seeds)}")
-        if self.name and ("/" in self.name or self.name.startswith(".")):
-            raise InputError(f"a study's name is that of a folder: '{self.name}' will not do")
-        for path in (*self.paths, *self.tune):
-            self._check_path(path)
+        if self.tune and any(FIRST_TUNING_SEED <= s < FIRST_TUNING_SEED + self.tuning_seeds for s in seeds):
+            raise InputError(f"seeds from {FIRST_TUNING_SEED:,} on are for tuning: take others for the verdict")
         if not self.vary:
             raise InputError('a study varies something: vary={"model.position": [Learned(), Rope()]}')
+        for path in (*self.paths, *self.tune):
+            self._check_path(path)
         both = set(self.paths) & set(self.tune)
         if both:
             raise InputError(f"{both.pop()} is varied and tuned: choose one")
@@ -90,6 +92,35 @@ class Study:
             raise InputError(
                 "every value is the control's own: name another one, so that there is something to compare"
             )
+
+    def _check_kinds(self) -> None:
+        """What was given is of the kind that is meant; a recipe is typed by hand."""
+        whole = isinstance(self.seeds, int) and not isinstance(self.seeds, bool)
+        listed = isinstance(self.seeds, Sequence | range) and not isinstance(self.seeds, str)
+        if not whole and not (listed and all(isinstance(s, int) for s in self.seeds)):  # type: ignore[union-attr]
+            raise InputError(
+                f"seeds is a number or a list of whole numbers, such as 6 or [0, 1, 2], not {self.seeds!r}"
+            )
+        for name in ("question", "metric", "name", "command", "takes", "expected"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"a study's {name} is a text, not {getattr(self, name)!r}")
+        odd = "/" in self.name or self.name.startswith(".") or not self.name.isprintable() or len(self.name) > 100
+        if self.name and odd:
+            raise InputError(f"a study's name is that of a folder: {self.name[:40]!r} will not do")
+        if isinstance(self.vary, str) or not isinstance(self.vary, Mapping | Sequence):
+            raise InputError('vary names fields and their values: vary={"model.position": [Learned(), Rope()]}')
+        if not isinstance(self.arms, Mapping) or not all(isinstance(arm, Arm) for arm in self.arms.values()):
+            raise InputError('arms are named: arms={"mine": control.set("model.heads", 1)}')
+        for name in self.arms:
+            if not isinstance(name, str) or not name.strip() or not name.isprintable():
+                raise InputError(f"an arm's name is a line of text, not {name!r}")
+        lists = isinstance(self.tune, Mapping) and all(
+            isinstance(values, Sequence) and not isinstance(values, str) and values for values in self.tune.values()
+        )
+        if not lists:
+            raise InputError('tune names fields and the values to try: tune={"train.optimizer.lr": [1e-3, 3e-3]}')
+        if self.tune and (not isinstance(self.tuning_seeds, int) or self.tuning_seeds < 1):
+            raise InputError(f"tuning_seeds is a number from 1 on, not {self.tuning_seeds!r}")
 
     # -- what it is made of --------------------------------------------------------------------------------------------
 
@@ -214,11 +245,15 @@ class Study:
 
     def run(self, jobs: int | None = None, home: Path | None = None, on: str = "local") -> Any:
         """Train what is not in the store yet, and give the verdicts."""
-        from headtohead.carry import carry_out
+        from headtohead.carry import Carried, carry_out
 
-        for _event in carry_out(self, home, jobs=jobs, on=on):
-            pass
-        return self.verdicts(home)
+        events = list(carry_out(self, home, jobs=jobs, on=on))
+        if not isinstance(events[-1], Carried):
+            raise KeyboardInterrupt  # everything is saved, and the same call goes on with it
+        outcome = self._outcome(home)
+        if not any(row.status in ("complete", "diverged") for row in outcome.all_rows):
+            raise InputError(f"no run of the study was completed: {outcome.all_rows[0].why}")
+        return outcome.verdicts()
 
     def results(self, home: Path | None = None) -> Any:
         """A pandas table, one row a run."""
@@ -257,7 +292,8 @@ def _task(arm: Arm) -> str:
 
 def _name(path: str, value: Any) -> str:
     """Rope for a part, lr=0.01 for a number."""
-    return _label(value) if isinstance(value, Spec) else f"{path.rpartition('.')[2]}={_label(value)}"
+    shown = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else _label(value)
+    return _label(value) if isinstance(value, Spec) else f"{path.rpartition('.')[2]}={shown}"
 
 
 def _label(value: Any) -> str:

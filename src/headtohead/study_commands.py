@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,17 @@ def vary_in(control: Arm, vary: list[str]) -> Study:
         path, equals, values = said.partition("=")
         if not equals or not split_values(values):
             raise InputError(f"--vary takes FIELD=VALUE,VALUE, such as model.position=Learned,Rope, not '{said}'")
+        if path.strip() in fields:
+            raise InputError(f"--vary {path.strip()} is given twice: name all its values in one, parted by commas")
         fields[path.strip()] = split_values(values)
     corpus = control.data.corpus
+    own = Path(corpus.path).stem if corpus.path else corpus.name
     what = " and ".join(fields)
     return Study(
         question=f"Which {what} is best for a {'language model' if control.task == 'lm' else control.task}?",
         control=control,
         vary=fields,
-        name="-".join([control.task, corpus.name, *(path.rpartition(".")[2] for path in fields)]),
-        command="h2h run " + control.task + "".join(f" --vary '{said}'" for said in vary),
+        name="-".join([control.task, own.strip(".") or "file", *(path.rpartition(".")[2] for path in fields)]),
     )
 
 
@@ -69,15 +72,24 @@ def study_for(
             raise InputError(f"say what to vary: h2h run {name} --vary model.position=Learned,Rope")
         control = arm_for(name, data, None, None, None, None, settings)
         study = vary_in(control, vary)
-        settings = []
     else:
         if vary or data:
             raise InputError("--vary and --data go with lm or classifier; a recipe says itself what it varies")
-        study = recipe(name)
-    if settings:
-        study = study.set(*settings)
-    changes: dict[str, Any] = {"seeds": seeds, "metric": metric, "margin": margin}
-    return dataclasses.replace(study, **{k: v for k, v in changes.items() if v is not None})
+        study = recipe(name).set(*settings)
+    given = {"vary": vary, "data": data, "set": settings, "seeds": seeds, "metric": metric, "margin": margin}
+    changes: dict[str, Any] = {k: given[k] for k in ("seeds", "metric", "margin") if given[k] is not None}
+    if any(given.values()) or not study.command:
+        changes["command"] = _typed(name, given)
+    return dataclasses.replace(study, **changes)
+
+
+def _typed(name: str, given: dict[str, Any]) -> str:
+    """The command that asks for this study again."""
+    words = ["h2h", "run", name]
+    for option, value in given.items():
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
+            words += [f"--{option}", str(one)]
+    return shlex.join(words)
 
 
 def folder_named(file: str) -> Path:

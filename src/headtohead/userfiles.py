@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -36,7 +37,8 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # last, so that a user's folder never hides an installed package
     try:
-        exec(compile(source, file, "exec"), module.__dict__)  # what was read, not what an import cache may hold
+        with contextlib.redirect_stdout(sys.stderr):  # what it prints is none of a command's results
+            exec(compile(source, file, "exec"), module.__dict__)  # what was read, not what an import cache may hold
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the user's file may raise anything, even SystemExit

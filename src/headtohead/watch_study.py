@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headtohead.carry import Carried, Stage, StudyEvent
 from headtohead.errors import InputError
 from headtohead.metrics import UNITS, figure_of, text_of, value_of
 from headtohead.outcome import ArmVerdict, Verdicts
+from headtohead.report.page import p_text, parameters_text, r_text
 from headtohead.runs import Failed, Finished, NotBegun, Progress, Started, Stopped, Waiting
 from headtohead.screen import duration
 from headtohead.wording import interval_text, lines_under, share_text, word
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
+    from rich.text import Text
 
+NAME = 12  # letters of an arm's name that must have room before it is folded
 STYLES = {"better": "bold green", "worse": "bold red", "equivalent": "bold cyan", "unresolved": "yellow"}
 
 
@@ -88,23 +92,28 @@ class Board:
         what = "tuning runs" if self.stage and self.stage.title == "tuning" else "runs"
         return f"{self.done} of {self.runs} {what}{left}"
 
-    def __rich__(self) -> Any:
-        from rich.console import Group
-        from rich.table import Table
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.padding import Padding
         from rich.text import Text
 
         if self.stage is None:
-            return Text("reading the data …")
+            yield Text("reading the data …")
+            return
         seeds = list(dict.fromkeys(cell.seed for cell in self.stage.cells))
-        table = Table("", *(f"seed {seed}" for seed in seeds), title_justify="left")
         arms: dict[str, dict[int, str]] = {}
         for cell in self.stage.cells:
             arms.setdefault(cell.arm, {})[cell.seed] = cell.id
-        for arm, runs in arms.items():
-            table.add_row(Text(arm), *(self._cell(runs.get(seed)) for seed in seeds))
-        return Group(table, Text(self.line()))
+        rows = [(Text(arm), [self._cell(runs.get(seed)) for seed in seeds]) for arm, runs in arms.items()]
+        table = _table("", [f"seed {seed}" for seed in seeds], rows, console)
+        if table is not None:
+            yield table
+        else:  # seed after seed, over as many lines as it takes
+            for arm, cells in rows:
+                yield arm
+                yield Padding.indent(Text("  ").join(cells), 2)
+        yield Text(self.line())
 
-    def _cell(self, run: str | None) -> Any:
+    def _cell(self, run: str | None) -> Text:
         from rich.text import Text
 
         said = self.said.get(run or "", "·")
@@ -130,68 +139,113 @@ def follow(events: Iterable[StudyEvent], console: Console, metric: str) -> tuple
         board.hear(event)
         if isinstance(event, Stage):
             names = {cell.id: f"{cell.arm}, seed {cell.seed}" for cell in event.cells}
-            console.print(f"{board.runs} {'tuning runs' if event.title == 'tuning' else 'runs'}", markup=False)
+            _say(f"{board.runs} {'tuning runs' if event.title == 'tuning' else 'runs'}", console)
         elif isinstance(event, Carried):
             folder = event.folder
         elif isinstance(event, Failed):
-            console.print(f"{names.get(event.id)} failed: {event.reason}", markup=False, soft_wrap=True)
+            _say(f"{names.get(event.id)} failed: {event.reason}", console)
         elif isinstance(event, Finished) and not event.already:
-            said = f"{names.get(event.id)}: {metric} {board.said[event.id]}; {board.line()}"
-            console.print(said, markup=False, soft_wrap=True)
+            _say(f"{names.get(event.id)}: {metric} {board.said[event.id]}; {board.line()}", console)
             last = time.monotonic()
         elif isinstance(event, NotBegun):
-            console.print(f"{event.runs} runs were not begun", markup=False)
+            _say(f"{event.runs} runs were not begun", console)
         elif time.monotonic() - last > 20:
-            console.print(board.line(), markup=False)
+            _say(board.line(), console)
             last = time.monotonic()
     return folder, len(board.fresh)
 
 
+def _say(line: str, console: Console) -> None:
+    """As it is: square brackets and colons in a user's words are no markup and no emoji."""
+    from rich.text import Text
+
+    console.print(Text(line), soft_wrap=True)
+
+
 # -- verdicts ----------------------------------------------------------------------------------------------------------
+
+COST = 5  # columns of _cells from the right
 
 
 def show(verdicts: Verdicts, console: Console) -> None:
-    """Verdict and cost in one table where the screen is wide enough, else one below the other."""
-    from rich.table import Table
+    """Verdict and cost in one table where the screen is wide enough, else one below the other, else arm by arm: no
+    figure is ever cut."""
+    from rich.padding import Padding
     from rich.text import Text
 
     metric, unit = verdicts.metric, UNITS[figure_of(verdicts.metric)]
+    names = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "p", "verdict"]
+    names += ["agree", "r", "parameters", "time", "FLOPs"]
+    mean = Text(text_of(metric, verdicts.control_mean))
+    rows = [(Text(f"{verdicts.control} (control)"), [mean, *[Text("")] * (len(names) - 1)])]
+    rows += [(Text(row.arm + (" (dropped)" if row.dropped else "")), _cells(row, metric)) for row in verdicts]
     title = verdicts.question + (f" ({verdicts.title})" if verdicts.title else "")
-    said = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "p", "verdict"]
-    cost = ["agree", "r", "parameters", "time", "FLOPs"]
-    wide = console.width >= 60 + max(len(row.arm) for row in verdicts) + sum(map(len, [*said, *cost]))
-    for columns, of_control, first in (
-        [([*said, *cost], [text_of(metric, verdicts.control_mean)], 0)]
-        if wide
-        else [(said, [text_of(metric, verdicts.control_mean)], 0), (cost, [], len(said))]
-    ):
-        table = Table(title=title if first == 0 else None, title_justify="left", pad_edge=False)
-        table.add_column("arm", overflow="fold")
-        for name in columns:
-            table.add_column(name, justify="left" if name == "verdict" else "right")
-        empty = [""] * (len(columns) - len(of_control))
-        table.add_row(Text(f"{verdicts.control} (control)"), *of_control, *empty)
-        for row in verdicts:
-            cells = _cells(row, metric)[first : first + len(columns)]
-            table.add_row(Text(row.arm + (" (dropped)" if row.dropped else "")), *cells)
-        console.print(table)
+    console.print(Text(title, style="italic"))
+    for parts in ([slice(None)], [slice(-COST), slice(-COST, None)]):
+        tables = [_table("arm", names[part], [(arm, cells[part]) for arm, cells in rows], console) for part in parts]
+        if None not in tables:
+            for table in tables:
+                console.print(table)
+            break
+    else:
+        for arm, cells in rows:
+            console.print(Text(arm.plain, style="bold"))
+            for name, cell in zip(names, cells, strict=True):
+                if cell.plain not in ("", "–"):
+                    console.print(Padding.indent(Text.assemble(f"{name}: ", cell), 2))
     for line in lines_under(verdicts):
-        console.print(line, markup=False, soft_wrap=True)
+        _say(line, console)
 
 
-def _cells(row: ArmVerdict, metric: str) -> list[Any]:
+def _cells(row: ArmVerdict, metric: str) -> list[Text]:
     from rich.text import Text
 
     v = row.verdict
     return [
-        text_of(metric, row.mean),
-        text_of(metric, v.difference, signed=True),
-        interval_text(metric, v.low, v.high),
-        f"{v.p:.3f}" if v.pairs else "–",
+        Text(text_of(metric, row.mean)),
+        Text(text_of(metric, v.difference, signed=True)),
+        Text(interval_text(metric, v.low, v.high)),
+        Text(p_text(row)),
         Text(word(row), style=STYLES[v.verdict]),
-        f"{v.agree}/{v.pairs}",
-        "–" if v.correlation is None else f"{v.correlation:.2f}",
-        "–" if row.extra_parameters is None else f"{row.extra_parameters:+,}".replace("-", "−"),
-        share_text(row.extra_time),
-        share_text(row.extra_flops),
+        Text(f"{v.agree}/{v.pairs}"),
+        Text(r_text(row)),
+        Text(parameters_text(row)),
+        Text(share_text(row.extra_time)),
+        Text(share_text(row.extra_flops)),
     ]
+
+
+def _table(first: str, names: list[str], rows: list[tuple[Text, list[Text]]], console: Console) -> Table | None:
+    """None where it does not fit. Arms may be folded anywhere, names of columns and what stands before a bracket parted
+    from the rest; nothing else, for rich, left alone, cuts what does not fit."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    longest = max(_width(Text(first)), *(_width(arm) for arm, _ in rows))
+    columns = [[Text(name), *(cells[n] for _, cells in rows)] for n, name in enumerate(names)]
+    parted = [
+        [
+            Text(name.replace("/", "/\n").replace(", ", ",\n")),
+            *(Text(c.plain.replace(" (", "\n("), c.style) for c in cells),
+        ]
+        for name, (_, *cells) in zip(names, columns, strict=True)
+    ]
+    for chosen, room in ((columns, 2 * NAME), (parted, NAME)):
+        widths = [max(map(_width, column)) for column in chosen]
+        left = console.width - sum(widths) - 2 * len(names)  # two blanks between columns
+        if left >= min(longest, room):
+            break
+    else:
+        return None
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    table.add_column(first, overflow="fold", width=min(longest, left))
+    for name, column, width in zip(names, chosen, widths, strict=True):
+        table.add_column(column[0], justify="left" if name == "verdict" else "right", width=width)
+    for (arm, _), *cells in zip(rows, *(column[1:] for column in chosen), strict=True):
+        table.add_row(arm, *cells)
+    return table
+
+
+def _width(text: Text) -> int:
+    return max(line.cell_len for line in text.split(allow_blank=True))

@@ -37,7 +37,8 @@ def lines_under(verdicts: Verdicts) -> list[str]:
         )
     seen = [row.verdict.smallest_effect for row in verdicts if row.verdict.smallest_effect is not None]
     if seen:
-        pairs = min(row.verdict.pairs for row in verdicts)
+        counts = sorted({row.verdict.pairs for row in verdicts if row.verdict.smallest_effect is not None})
+        pairs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         low, high = text_of(metric, min(seen)), text_of(metric, max(seen))
         span = low if low == high else f"{low} to {high}, arm by arm"
         made.append(f"smallest effect that {pairs} pairs see at 80 % power: {span}")

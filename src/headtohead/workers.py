@@ -8,6 +8,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -36,12 +37,16 @@ from headtohead.runs import (
 LIVES = 3  # of a run: so often may its worker die
 PATIENCE = 0.5  # seconds before a run of another process is asked for again
 
+_HIDING = threading.Lock()
+_serving = False  # whether a worker is reading a run, and with it perhaps a user's file
+
 
 def execute_many(
     specs: list[RunSpec], where: Path, jobs: int, options: Options | None = None, keep_going: bool = False
 ) -> Iterator[Event]:
     """Every run, `jobs` of them at a time in processes of their own; events as they happen. To `keep_going` is to note
     a run that fails and train the others, and to wait for one that another process trains; else either is raised."""
+    not_in_a_worker()
     options = options or Options()
     specs = yield from still_to_train(specs, where)
     with stop_politely() as stop:
@@ -49,6 +54,14 @@ def execute_many(
             yield from _Pool(where, options, stop, keep_going).execute(specs, min(jobs, len(specs)))
         else:
             yield from _in_turn(specs, where, options, stop, keep_going)
+
+
+def not_in_a_worker() -> None:
+    """A user's script that trains at its top gets here when a worker imports it for a part of its own."""
+    if _serving:
+        raise InputError(
+            'write `if __name__ == "__main__":` before what trains: workers import this file for its parts'
+        )
 
 
 def still_to_train(specs: list[RunSpec], where: Path) -> Generator[Event, None, list[RunSpec]]:
@@ -103,7 +116,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, where, options), daemon=True)
-        with _deaf():
+        with _deaf(), _without_main():
             process.start()
         theirs.close()  # so that its death ends the pipe
         return cls(process, ours)
@@ -227,6 +240,24 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """A process started here does not import the user's script, as spawning would: a script that trains at its top, or
+    that came through a pipe, would fail or train again. Workers need nothing of it: runs travel as JSON, and the files
+    of the user's parts with them."""
+    with _HIDING:
+        main = sys.modules["__main__"]
+        hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+        main.__spec__ = None  # spawning asks for it, set or not
+        if "__file__" in hidden:
+            del main.__file__
+        try:
+            yield
+        finally:
+            for name, value in hidden.items():
+                setattr(main, name, value)
+
+
 # -- in a worker -------------------------------------------------------------------------------------------------------
 
 
@@ -252,11 +283,24 @@ def _last_of(pipe: connection.Connection, spec: Any, where: Path, options: Optio
     """How the run ended; none if it was not begun."""
     if stop.asked:
         return None
-    for event in execute(read_run(spec), where, options, stop):
+    for event in execute(read_in_worker(spec), where, options, stop):
         if isinstance(event, Finished | Stopped):
             return event
         pipe.send(event)
     return None
+
+
+def read_in_worker(spec: Any) -> RunSpec:
+    """A script that trains at its top ends there when it is imported, after it has defined the parts it trains: the
+    second time they are known."""
+    global _serving
+    _serving = True
+    try:
+        with contextlib.suppress(InputError):
+            return read_run(spec)
+        return read_run(spec)
+    finally:
+        _serving = False
 
 
 def _outlive_nobody(stop: Stop) -> None:

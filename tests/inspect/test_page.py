@@ -300,8 +300,10 @@ def test_training_slides_plays_and_jumps(opened: Open):
     ]
     tab = opened(film)
     tab.point(2, 4, 5)
+    heads: dict[int, str] = {}
 
     def shows(n: int) -> None:
+        assert heads.setdefault(n, tab.pixels(".heads canvas")) == tab.pixels(".heads canvas")
         assert tab.value() == pytest.approx(film[n].weights[0, 0, 2, 4], abs=6e-4)
         assert tab.text("#when") == f"step {steps[n]:,}"
         assert f"step {steps[n]:,}, layer" in tab.text("figure h2")
@@ -329,6 +331,7 @@ def test_training_slides_plays_and_jumps(opened: Open):
     assert tab.texts(".strip .thumb") == ["0", "100", "250", "1,000"]
     tab.page.locator(".strip .thumb").nth(3).click()
     shows(3)
+    assert len(set(heads.values())) == 4  # the small pictures go along
     for n, maps in enumerate(film):
         brightest = np.unravel_index(maps.weights[0, 0].argmax(), (5, 5))
         picture = f".strip .thumb >> nth={n} >> canvas"
@@ -518,6 +521,7 @@ def test_broken_checks_cannot_be_missed(opened: Open):
     tab = opened(film)
     assert not tab.page.locator("#alarm").is_visible()
     tab.press("[")
+    assert tab.page.locator("#alarm").is_visible()
     assert tab.text("#alarm").startswith("✗ Broken")
     assert "weight 0.2 on a later token" in tab.text("#alarm")
     assert tab.texts(".checks li") == [
@@ -530,10 +534,12 @@ def test_broken_checks_cannot_be_missed(opened: Open):
 
 def test_a_row_without_numbers_says_so(opened: Open):
     maps = some(1, 1, answers=(("rest", float("nan")),))
+    maps.weights[0, 0, 1, 1] = np.inf
     maps.weights[0, 0, 2] = np.nan
     tab = opened([maps])
-    tab.point(2, 1, 5)
-    assert tab.readout().endswith("not a number")
+    for i in (1, 2):
+        tab.point(i, 1, 5)
+        assert tab.readout().endswith("not a number")
     tab.point(3, 1, 5)
     assert tab.value() == pytest.approx(maps.weights[0, 0, 3, 1], abs=6e-4)
     assert tab.texts(".answers td.number") == ["not a number"]
@@ -596,8 +602,10 @@ def test_everything_by_keyboard_alone(opened: Open):
     assert tab.readout(1).startswith("query 1 ‘people’ → key 2 ‘of’")  # the other run's cursor comes along
     tab.press("[")
     assert tab.value() == pytest.approx(film[1].weights[0, 0, 1, 2], abs=6e-4)
-    tab.press(*["ArrowRight"] * 9)
-    assert "key 4" in tab.readout()
+    tab.press(*["ArrowRight"] * 9, *["ArrowDown"] * 9)
+    assert tab.readout().startswith("query 4 ‘will’ → key 4 ‘will’")
+    tab.press(*["ArrowLeft"] * 9, *["ArrowUp"] * 9)
+    assert tab.readout().startswith("query 0 ‘the’ → key 0 ‘the’")
     tab.press("v")
     assert tab.page.locator("svg.lines:visible").count() == 2
     tab.press("v")
@@ -712,11 +720,11 @@ def test_a_tap_reads_a_cell(browser: Any, tmp_path: Path):
 
 
 def test_the_window_may_change_its_width(opened: Open):
-    maps = some()
+    maps = some(real=20)
     tab = opened([maps], width=1200)
     tab.page.set_viewport_size({"width": 420, "height": 900})
     tab.page.wait_for_timeout(100)
     tab.map().scroll_into_view_if_needed()
-    tab.point(4, 0, 5)
+    tab.point(4, 0, 20)
     assert tab.value() == pytest.approx(maps.weights[0, 0, 4, 0], abs=6e-4)
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 420

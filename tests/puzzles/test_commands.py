@@ -141,7 +141,7 @@ def test_pictures(number):
     assert ALL[number].title in figure.get_suptitle()
 
 
-@pytest.mark.parametrize("number", [2, 5, 9, 13])  # each kind of drawing
+@pytest.mark.parametrize("number", [5, 13])  # points and bars, a map
 def test_pictures_are_text_and_repeat(number, tmp_path):
     file = save(puzzle(number).picture(), tmp_path / "p.svg")
     text = file.read_text(encoding="utf-8")

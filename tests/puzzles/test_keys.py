@@ -125,7 +125,7 @@ def test_keys_of_the_users_bring_a_query_of_their_own():
 
 
 @pytest.mark.parametrize("number", KEYED)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_keys_never_break_and_never_claim_too_much(number, seed):
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(3, 9)), int(rng.integers(1, 5))

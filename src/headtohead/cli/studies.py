@@ -42,7 +42,9 @@ def run(
         recipe, vary=vary, data=data, settings=settings or [], seeds=seeds, metric=metric, margin=margin
     )
     if effect is not None:
-        forecast = _planned(study, effect, jobs)
+        if seeds is not None:
+            raise typer.BadParameter("--effect plans how many pairs it takes: leave out --seeds")
+        forecast = _planned(study, effect, jobs, quiet=as_json)
         if forecast.pairs is None:
             raise typer.BadParameter("no number of pairs sees so small an effect: ask for a larger one")
         study = dataclasses.replace(study, seeds=forecast.pairs)

@@ -136,10 +136,9 @@ def _run(film: Sequence[Maps], bins: int, levels: int) -> dict[str, Any]:
 
 def _coded(weights: np.ndarray, levels: int) -> tuple[np.ndarray, np.ndarray]:
     """The largest weight of each row, and each cell as levels · √(weight / largest): small weights keep their digits,
-    and no weight but zero becomes zero. A row that holds no number has none for its largest."""
+    and no weight but zero becomes zero. What is no number makes the whole of its row none: ∞ · 0."""
     with np.errstate(invalid="ignore"):
         top = weights.max(axis=-1, keepdims=True)
-        top = np.where(np.isfinite(weights).all(axis=-1, keepdims=True), top, np.nan)
         share = np.nan_to_num(np.clip(weights / np.where(top > 0, top, 1), 0, 1))
     cells = np.maximum(np.rint(levels * np.sqrt(share)), share > 0)
     return top[..., 0].astype("<f4"), cells.astype("<u2" if levels > 255 else "u1")

@@ -44,14 +44,14 @@ def blank(position: Position, vocab: int, width: int, block: int, layers: int = 
 
 
 def layer(model: LanguageModel, n: int = 0) -> Any:
-    """The attention of block n, its scores free of the division by sqrt(d) once a query is set by `sharpen`."""
+    """The attention of block n."""
     attention = model.trunk.blocks[n].attention
     assert isinstance(attention, Attention)
     return attention
 
 
 def sharpen(attention: Any, scale: float) -> float:
-    """What a query is multiplied by, so that scores are `scale` times a product of unit vectors."""
+    """What a query is multiplied by for scores of `scale`: the equation divides them by sqrt(d)."""
     return scale * math.sqrt(attention.head_width)
 
 

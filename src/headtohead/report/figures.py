@@ -6,54 +6,91 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
 
 from headtohead.metrics import figure_of
-from headtohead.outcome import Outcome, Verdicts
+from headtohead.outcome import ArmVerdict, Outcome, Verdicts
 from headtohead.store import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CURVE_SEEDS = 12  # of each arm; more would not change the picture
-INK, QUIET, GRID = "#1f2430", "#667085", "#e4e7ec"
+SPREADS = 6  # with more arms the bands of lowest to highest would hide the lines
+WIDTH = 7.6  # inches
+INK, QUIET, GRID, BAND = "#1f2430", "#667085", "#e4e7ec", "#f2f4f7"
 COLOURS = {"better": "#12805c", "worse": "#c0362c", "equivalent": "#1570ef", "unresolved": "#98a2b3"}
 # told apart also by those who do not see red and green apart (Okabe and Ito)
 ARMS = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5c00", "#8a2be2"]
+DASHES = ["-", "--", ":", "-."]
 
 
 def forest(verdicts: Verdicts) -> str:
     """Every arm's difference from the control with its interval; the control is the line at zero."""
     rows = list(verdicts)
     scale = 100 if figure_of(verdicts.metric) in ("accuracy", "macro_f1") else 1
-    with _figure(7.6, 0.9 + 0.42 * len(rows)) as (figure, axes, svg):
-        drawn = []
+    with _figure(WIDTH, 1.1 + 0.42 * len(rows)) as (figure, axes, svg):
+        drawn = False
         for y, row in enumerate(rows):
             v, colour = row.verdict, COLOURS[row.verdict.verdict]
             if not math.isfinite(v.difference):
+                axes.annotate(_missing(row), (0, y), (6, 0), textcoords="offset points", va="center", color=QUIET)
                 continue
+            drawn = True
             if math.isfinite(v.low):
                 axes.plot([scale * v.low, scale * v.high], [y, y], color=colour, lw=2.2, solid_capstyle="round")
-                drawn += [scale * v.low, scale * v.high]
             axes.plot([scale * v.difference], [y], "o", color=colour, ms=7)
         if verdicts.noise and math.isfinite(verdicts.noise.verdict.low):
             n = verdicts.noise.verdict
-            axes.axvspan(scale * n.low, scale * n.high, color="#f2f4f7", zorder=0)
-            drawn += [scale * n.low, scale * n.high]
+            axes.axvspan(scale * n.low, scale * n.high, color=BAND, lw=0, zorder=0)
+            drawn = True
         axes.axvline(0, color=INK, lw=1)
-        axes.set_yticks(range(len(rows)), [row.arm for row in rows])
+        if not drawn:
+            axes.set_xlim(-1, 1)
+            axes.set_xticks([0])
+        axes.set_yticks(range(len(rows)), ["" for _ in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel(
-            f"{verdicts.metric}, difference from {verdicts.control}"
+            f"{verdicts.metric}, difference from {shortened([verdicts.control])[0]}"
             + (", percentage points" if scale == 100 else "")
-            + f"; {'left' if verdicts.better == 'lower' else 'right'} is better"
+            + f"\n{'left' if verdicts.better == 'lower' else 'right'} is better"
         )
         axes.grid(axis="x", color=GRID)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
-        return svg(figure)
+        labels = shortened([row.arm for row in rows])
+        return svg(figure, lambda drawn_as: axes.set_yticklabels([drawn_as(label) for label in labels]))
+
+
+def _missing(row: ArmVerdict) -> str:
+    """Why an arm has no difference."""
+    diverged = row.excluded and all(e.why.startswith("diverged") or "too large" in e.why for e in row.excluded)
+    return "diverged" if diverged else "no pairs"
+
+
+def shortened(names: list[str], most: int = 30) -> list[str]:
+    """For a figure, with what is left out in the middle shown by dots; the table beside it has the whole names. What
+    differs stays different."""
+    made: list[str] = []
+    for name in (" ".join(name.split()) for name in names):
+        short, room = name, most
+        while _wide(short) > most:
+            room -= 1
+            short = f"{name[: (room + 1) // 2]}…{name[len(name) - room // 2 :]}"
+        number = 2
+        while short in made:
+            short, number = f"{short.removesuffix(f' ({number - 1})')} ({number})", number + 1
+        made.append(short)
+    return made
+
+
+def _wide(text: str) -> int:
+    """Letters of Chinese, Japanese and Korean, and emoji, are twice as wide as others."""
+    return len(text) + sum(east_asian_width(letter) in "WF" for letter in text)
 
 
 def curves(outcome: Outcome, title: str) -> str | None:
@@ -83,15 +120,17 @@ def curves(outcome: Outcome, title: str) -> str | None:
     if not lines:
         return None
     scale = 100 if figure_name in ("accuracy", "macro_f1") else 1
-    with _figure(7.6, 3.6) as (figure, axes, svg):
+    labels = shortened(list(lines))
+    columns = max(1, min(4, len(lines), 84 // (max(map(_wide, labels)) + 6)))
+    with _figure(WIDTH, 3.4 + 0.21 * math.ceil(len(lines) / columns)) as (figure, axes, svg):
         tops = []
-        for n, (arm, (steps, values)) in enumerate(lines.items()):
+        for n, (steps, values) in enumerate(lines.values()):
             mean = scale * values.mean(axis=0)
-            colour = ARMS[n % len(ARMS)]
-            axes.plot(steps, mean, color=colour, lw=2 if n == 0 else 1.6, label=arm, ls="-" if n < len(ARMS) else "--")
-            axes.fill_between(
-                steps, scale * values.min(axis=0), scale * values.max(axis=0), color=colour, alpha=0.10, lw=0
-            )
+            look = {"color": ARMS[n % len(ARMS)], "ls": DASHES[n // len(ARMS) % len(DASHES)]}
+            axes.plot(steps, mean, lw=2 if n == 0 else 1.6, **look)
+            if len(table["arms"]) <= SPREADS:
+                spread = scale * values.min(axis=0), scale * values.max(axis=0)
+                axes.fill_between(steps, *spread, color=look["color"], alpha=0.10, lw=0)
             tops.append(mean[min(1, len(mean) - 1)])
         if scale == 1:
             low = min(float(scale * v.min()) for _, v in lines.values())
@@ -102,8 +141,14 @@ def curves(outcome: Outcome, title: str) -> str | None:
         axes.set_ylabel(f"{name}/{figure_name}" + (", %" if scale == 100 else ""))
         axes.grid(color=GRID)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, ncols=2 if len(lines) > 4 else 1)
-        return svg(figure)
+        # below the curves: inside it would cover some of them
+        legend = figure.legend(axes.lines, labels, loc="outside lower center", frameon=False, ncols=columns)
+
+        def name_lines(drawn_as: Callable[[str], str]) -> None:
+            for text, label in zip(legend.get_texts(), labels, strict=True):
+                text.set_text(drawn_as(label))
+
+        return svg(figure, name_lines)
 
 
 @contextmanager
@@ -138,9 +183,17 @@ def looks() -> Iterator[type[Figure]]:
         yield Figure
 
 
-def _svg(figure: Figure) -> str:
+def _svg(figure: Figure, name: Callable[[Callable[[str], str]], object]) -> str:
+    """`name` writes the arms' names. The font that measures has no letters of some scripts, which browsers have: room
+    is made with others as wide."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        name(lambda label: "".join("W" if _wide(letter) > 1 else letter for letter in label))
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        name(str)
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
     # names of their own: several figures share a page
     own = f"f{hashlib.sha256(text.encode()).hexdigest()[:8]}-"

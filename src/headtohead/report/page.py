@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from headtohead import store
 from headtohead.metrics import UNITS, figure_of, text_of
-from headtohead.outcome import Outcome, Verdicts
+from headtohead.outcome import ArmVerdict, Outcome, Verdicts
 from headtohead.report import figures
 from headtohead.wording import interval_text, lines_under, share_text, word
+
+
+def p_text(row: ArmVerdict) -> str:
+    if not row.verdict.pairs:
+        return "–"
+    return "<0.001" if row.verdict.p < 0.001 else f"{row.verdict.p:.3f}"
+
+
+def r_text(row: ArmVerdict) -> str:
+    if row.verdict.correlation is None or not math.isfinite(row.verdict.correlation):
+        return "–"
+    return f"{round(row.verdict.correlation, 2) + 0.0:.2f}".replace("-", "−")  # nothing has no sign
+
+
+def parameters_text(row: ArmVerdict) -> str:
+    return "–" if row.extra_parameters is None else f"{row.extra_parameters:+,}".replace("-", "−")
 
 
 @lru_cache(maxsize=1)
@@ -24,7 +41,7 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"text_of": text_of, "interval_text": interval_text, "share_text": share_text, "word": word}
+    made.globals |= {f.__name__: f for f in (text_of, interval_text, share_text, word, p_text, r_text, parameters_text)}
     return made
 
 
@@ -44,9 +61,11 @@ def page(outcome: Outcome) -> str:
                 "table": verdict_table(verdicts),
                 "forest": figures.forest(verdicts),
                 "curves": figures.curves(outcome, title),
+                "band": verdicts.noise is not None and math.isfinite(verdicts.noise.verdict.low),
+                "spread": len(verdicts) < figures.SPREADS,
             }
         )
-    rows = [row for rows in outcome.rows.values() for row in rows]
+    rows = outcome.all_rows
     return (
         _templates()
         .get_template("study.html")
@@ -66,6 +85,9 @@ def written_report(outcome: Outcome) -> Path:
     path = outcome.folder / "report.html"
     if not path.is_file():
         return write_report(outcome)
-    runs = (row.finished for rows in outcome.rows.values() for row in rows)
+    runs = (row.finished for row in outcome.all_rows)
     newest = max((outcome.folder / "study.json").stat().st_mtime, *runs)
-    return path if path.stat().st_mtime > newest else write_report(outcome)
+    if path.stat().st_mtime <= newest:
+        return write_report(outcome)
+    path.touch()  # it is the latest that was asked for
+    return path
