@@ -61,6 +61,8 @@ _HOMES = {
     "trained": ["Trained", "load_trained"],
     "store": ["Record", "find_run"],
     "predict": ["classify", "score"],
+    "generate": ["Generated", "Sampling"],
+    "inspect.maps": ["Maps"],
     "study": ["Study", "load_study"],
     "stats": ["compare", "compare_all"],
 }

@@ -144,6 +144,26 @@ def _with_room(x: Tensor, length: int) -> Tensor:
     return made
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """Who may look at whom at every place of the block, worked out once: token by token it takes longer than the
+    attention itself."""
+
+    places: Tensor  # (1, block)
+    allowed: Tensor  # (1, 1, block, block)
+    whole: list[bool]  # whether the token at a place sees all up to itself
+
+    @classmethod
+    def of(cls, places: Tensor, allowed: Tensor) -> Ahead:
+        last = allowed[0, 0] | torch.ones_like(allowed[0, 0]).triu(1)
+        return cls(places, allowed, last.all(dim=-1).tolist())
+
+    def reach(self, place: int) -> Reach:
+        i, j = self.places.narrow(1, place, 1).view(1, 1, 1, 1), self.places.narrow(1, 0, place + 1).view(1, 1, 1, -1)
+        allowed = self.allowed.narrow(2, place, 1).narrow(3, 0, place + 1)
+        return Reach(i, j, allowed, None, None, None) if self.whole[place] else Reach.of(allowed, i, j, None)
+
+
 @dataclass
 class Cache:
     """What a language model remembers between calls: keys, values, and where they stand."""
@@ -151,9 +171,7 @@ class Cache:
     layers: list[LayerCache] = field(default_factory=list)
     positions: Tensor | None = None  # (B|1, Tk)
     keep: Tensor | None = None  # (B, Tk)
-    grid: Tensor | None = (
-        None  # (1, 1, block, block) what the pattern allows, while every token stands at its own place
-    )
+    ahead: Ahead | None = None  # while every token stands at its own place
 
     @property
     def length(self) -> int:
@@ -161,7 +179,7 @@ class Cache:
 
     def rows(self, count: int) -> Cache:
         """The one text in it, so many times: to be gone on with in several ways."""
-        return Cache([layer.rows(count) for layer in self.layers], self.positions, None, self.grid)
+        return Cache([layer.rows(count) for layer in self.layers], self.positions, None, self.ahead)
 
 
 class Attention(nn.Module):

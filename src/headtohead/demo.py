@@ -2,8 +2,8 @@
 
     h2h demo
 
-Usually two to four minutes on two cores. Expected: Sinusoidal, Alibi, Rope and no position at all are told apart from
-learned positions, or not, with six pairs; see docs/explanation/studies.md for what came of it here.
+Usually two to four minutes on two cores. Expected: all four are better than learned positions by a quarter to a third of
+a nat, as far as six pairs tell; see docs/explanation/studies.md for what came of it here.
 """
 
 from headtohead.arm import Arm
@@ -29,4 +29,5 @@ demo = Study(
     name="demo",
     command="h2h demo",
     takes="two to four minutes on two cores",
+    expected="Sinusoidal −0.26, Alibi −0.33, Rope −0.34, NoPosition −0.32 nats against Learned, each p 0.031: better",
 )

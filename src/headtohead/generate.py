@@ -193,7 +193,7 @@ def draw(logits: Tensor, window: Tensor, sampling: Sampling, u: np.ndarray) -> t
     stands for padding and for the unknown is never said."""
     logits = logits.clone()
     logits[:, : len(SPECIAL)] = -torch.inf
-    own = logits.log_softmax(dim=-1)
+    plain = logits
     if sampling.repetition_penalty != 1:
         said = logits.gather(1, window)
         said = torch.where(said > 0, said / sampling.repetition_penalty, said * sampling.repetition_penalty)
@@ -202,7 +202,7 @@ def draw(logits: Tensor, window: Tensor, sampling: Sampling, u: np.ndarray) -> t
         ids = logits.argmax(dim=-1)
     else:
         ids = _drawn(logits.double() / sampling.temperature, sampling, torch.from_numpy(u))
-    return ids, own.gather(1, ids[:, None])[:, 0].exp()
+    return ids, (plain.gather(1, ids[:, None])[:, 0] - plain.logsumexp(dim=-1)).exp()
 
 
 def _drawn(logits: Tensor, sampling: Sampling, u: Tensor) -> Tensor:

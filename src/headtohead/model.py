@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead import losses
-from headtohead.attention import Attention, Biases, Cache, LayerCache, Packing, Reach
+from headtohead.attention import Ahead, Attention, Biases, Cache, LayerCache, Packing, Reach
 from headtohead.errors import InputError
 from headtohead.parts import (
     Causal,
@@ -173,13 +173,13 @@ class Trunk(nn.Module):
                 "cut the text, or build the model with a larger block"
             )
         plain = keep is None and positions is None and not self.training
-        if plain and cache is not None and cache.grid is not None and ids.shape[1] == 1:
+        if plain and cache is not None and cache.ahead is not None and ids.shape[1] == 1:
             return self._next(ids, cache, seen)
         i = _positions(ids, keep, cache) if positions is None else positions.view(-1, ids.shape[1])  # (B|1, T)
         j, key_keep = _remember(i, keep, ids, cache)
         if cache is not None:
-            own = plain and key_keep is None and (cache.grid is not None or seen == 0)
-            cache.grid = self._grid(ids) if own and seen == 0 else cache.grid if own else None
+            own = plain and key_keep is None and (cache.ahead is not None or seen == 0)
+            cache.ahead = self._ahead(ids) if own and seen == 0 else cache.ahead if own else None
         x = self.position.embed(self.tokens(ids), i)
         x = self.dropout(self.embedding_norm(x))
         i, j = i[:, None, :, None], j[:, None, None, :]
@@ -194,22 +194,17 @@ class Trunk(nn.Module):
         x = self.last(x)
         return x if packing is None else packing.spread(x) * packing.keep[:, :, None]
 
-    def _grid(self, ids: Tensor) -> Tensor:
+    def _ahead(self, ids: Tensor) -> Ahead:
         places = torch.arange(self.spec.block, device=ids.device)
-        return self.spec.pattern.allowed(places[None, None, :, None], places[None, None, None, :])
+        allowed = self.spec.pattern.allowed(places[None, None, :, None], places[None, None, None, :])
+        return Ahead.of(places[None], allowed)
 
     def _next(self, ids: Tensor, cache: Cache, seen: int) -> Tensor:
         """One token more where all stand at their own places: the same as in `forward`, with nothing worked out anew
         that was known before."""
-        assert cache.grid is not None
-        assert cache.positions is not None
-        i = torch.full((1, 1), seen, device=ids.device)
-        cache.positions = torch.cat([cache.positions, i], dim=1)
-        allowed = cache.grid[:, :, seen : seen + 1, : seen + 1]
-        whole = bool(allowed.all())
-        i, j = i[:, None, :, None], cache.positions[:, None, None, :]
-        reach = Reach(i, j, allowed, None, None, None) if whole else Reach.of(allowed, i, j, None)
-        x = self.embedding_norm(self.position.embed(self.tokens(ids), i[:, 0, :, 0]))
+        assert cache.ahead is not None
+        reach, cache.positions = cache.ahead.reach(seen), cache.ahead.places.narrow(1, 0, seen + 1)
+        x = self.embedding_norm(self.position.embed(self.tokens(ids), reach.i.view(1, 1)))
         for n, block in enumerate(self.blocks):
             x = block(x, reach, self.position.layer(n), cache.layers[n])
         return self.last(x)

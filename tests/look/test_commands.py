@@ -167,7 +167,7 @@ def test_samples_are_there(ids):
 # -- evolution ---------------------------------------------------------------------------------------------------------
 
 
-def test_evolution_is_over_the_seeds_of_the_arm(home, ids):
+def test_evolution_is_over_the_seeds_of_the_arm(ids):
     said = h2h("attend", ids[0], "--evolution", "--out", "e.png", "--json").json
     assert said["seeds"] == [0, 1], "the other seed of the same arm is found, the other arm is not"
     assert said["steps"] == [0, 10, 20, 30, 40]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
 from headtohead.errors import InputError, Unavailable
 from headtohead.inspect.checks import sanity
@@ -44,7 +45,7 @@ def load_folder(folder: Path) -> HubModel:
         options = {"local_files_only": True, "use_safetensors": True, "attn_implementation": "eager"}
         model = kind.from_pretrained(folder, **options).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:160]
         raise InputError(f"{folder} holds no Hugging Face model with safetensors and a tokenizer ({reason})") from None
     labels = tuple(config.id2label[n] for n in sorted(config.id2label)) if task == "classifier" else ()

@@ -14,12 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headtohead import store
 from headtohead.data.tokenizers import PAD, UNKNOWN
 from headtohead.errors import InputError
 from headtohead.inspect.checks import Check, sanity
 from headtohead.model import Classifier
+from headtohead.outcome import find_runs
+from headtohead.store import Record
 from headtohead.taps import WEIGHTS, capture, sdpa_weights
-from headtohead.trained import Trained
+from headtohead.trained import Trained, load_trained
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,9 +112,10 @@ def _chosen(what: str, asked: Sequence[int], there: Sequence[int]) -> list[int]:
 
 
 @torch.inference_mode()
-def attention(trained: Trained, text: str, *, padding: int = PADDING) -> Maps:
+def attention(run: Trained | Record | str, text: str, *, step: int | None = None, padding: int = PADDING) -> Maps:
     """The maps of a run's model on a text, with `padding` tokens of padding behind it, as far as the block has room.
-    What the block has no room for is cut off at the end."""
+    What the block has no room for is cut off at the end. A run is a loaded one, a record of the store, or its name."""
+    trained = run if isinstance(run, Trained) and step is None else load_trained(_record(run), step)
     model, block = trained.model, trained.spec.arm.model.block
     ids = trained.vocabulary.encode([text])[0].astype(np.int64)
     if not len(ids):
@@ -148,6 +152,12 @@ def attention(trained: Trained, text: str, *, padding: int = PADDING) -> Maps:
         layers=tuple(range(L)),
         heads=tuple(range(H)),
     )
+
+
+def _record(run: Trained | Record | str) -> Record:
+    if isinstance(run, str):
+        return find_runs(run, store.home())[0]
+    return run.record if isinstance(run, Trained) else run
 
 
 def pad(ids: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -188,4 +198,3 @@ def reach(trained: Trained, length: int, keep: Tensor) -> Tensor:
 def likeliest(logits: Tensor, names: Sequence[str], count: int = SHOWN) -> tuple[tuple[str, float], ...]:
     p, which = logits.double().softmax(dim=-1).topk(min(count, len(logits)))
     return tuple((names[n], float(x)) for n, x in zip(which.tolist(), p.tolist(), strict=True))
-
