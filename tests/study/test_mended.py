@@ -400,7 +400,7 @@ const figures = [...document.querySelectorAll("svg")].map(s => {
     return b.left < box.left - 1 || b.right > box.right + 1 || b.top < box.top - 1 || b.bottom > box.bottom + 1; });
   return [Math.round(box.width), out.length]; });
 const table = document.querySelector(".h2h-verdicts").parentElement;
-document.title = JSON.stringify({page: document.documentElement.scrollWidth - innerWidth,
+document.title = JSON.stringify({page: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   table: table.scrollWidth - table.clientWidth, figures});
 </script>"""
 

@@ -1,0 +1,227 @@
+"""The tutorial: every command of its pages runs, and the tool that a solution names finds the bug that was planted.
+
+Pages are walked twice: in the ordinary suite with training cut short, and word for word with --slow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from test_docs import ROOT, blocks, run
+
+from runs.small import Done, h2h, start
+
+TUTORIAL = ROOT / "docs" / "tutorial"
+BUGS = TUTORIAL / "bugs"
+PAGES = sorted(TUTORIAL.glob("[0-9]-*.md"))
+EXERCISES = PAGES[-1]
+TEXT = "The people of our union and the Congress"
+ONE_STEP = ["train", "lm", "--steps", "1", "--set", "model.layers=1", "--set", "evaluate.windows=20"]
+
+
+@pytest.fixture
+def desk(tmp_path, tmp_path_factory, monkeypatch) -> Path:
+    """A reader's folder: the bugs where the pages name them, an empty store. The corpus is read once for all tests."""
+    shared = tmp_path_factory.getbasetemp()
+    cache = (shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "tutorial-cache"
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(cache))
+    monkeypatch.setenv("HEADTOHEAD_HOME", str(tmp_path / "h2h-results"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(BUGS, tmp_path / "docs" / "tutorial" / "bugs", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+# -- the pages ---------------------------------------------------------------------------------------------------------
+
+
+def in_short(text: str) -> str:
+    """A command or a recipe that trains a few steps only, on two seeds, and reads little afterwards."""
+    text = re.sub(r"(--steps |train\.steps=)[0-9]{2,}", r"\g<1>4", text).replace("--seeds 6", "--seeds 2")
+    if text.startswith("h2h train") and "evaluate.windows" not in text:
+        text += " --set evaluate.windows=20"
+    return re.sub("(h2h heads latest)(?! --alone)", r"\1 --items 64", text)
+
+
+def named(text: str) -> str | None:
+    found = re.match(r"# (\S+\.py)\n", text)
+    return found[1] if found else None
+
+
+def walk(page: Path, desk: Path, shortened: Callable[[str], str]) -> None:
+    """The page's commands in their order, with the files that earlier pages had the reader write."""
+    for earlier in PAGES[: PAGES.index(page)]:
+        for _, text in blocks(earlier):
+            if named(text):
+                (desk / str(named(text))).write_text(shortened(text), encoding="utf-8")
+    done = 0
+    for kind, text in blocks(page):
+        if kind == "python":
+            (desk / str(named(text))).write_text(shortened(text), encoding="utf-8")
+            continue
+        for line in text.splitlines():
+            command, _, wanted = line.partition(" # exits with ")
+            command, code, done = shortened(command), int(wanted or 0), done + 1
+            if command.startswith("h2h "):
+                said = start(*shlex.split(command)[1:]).wait(900)
+                assert said.code == code, f"{command}\n{said.out}\n{said.err}"
+            else:
+                run(["sh", "-c", command], desk, dict(os.environ), code)
+    assert done > 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_runs(page: Path, desk: Path) -> None:
+    walk(page, desk, in_short)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES[:-1], ids=lambda page: page.stem)
+def test_every_command_runs_word_for_word(page: Path, desk: Path) -> None:
+    walk(page, desk, lambda text: text)
+
+
+@pytest.mark.parametrize("page", [*PAGES, TUTORIAL / "README.md"], ids=lambda page: page.stem)
+def test_links_and_pictures_are_there(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+    for picture in (ROOT / "docs" / "pictures" / "tutorial").iterdir():
+        assert picture.stat().st_size < 150_000
+
+
+# -- the planted bugs --------------------------------------------------------------------------------------------------
+
+
+class Exercise(NamedTuple):
+    file: str
+    part: str
+    check: str  # that breaks; of the audit or of the map
+    wrong: str  # what stands in the file
+    right: str  # what should
+    options: tuple[str, ...] = ()  # of h2h audit; or which field of the model it is, for the map
+
+
+def once(source: str, wrong: str, right: str) -> str:
+    assert source.count(wrong) == 1
+    return source.replace(wrong, right)
+
+
+def versions(exercise: Exercise, desk: Path) -> Iterator[tuple[bool, Path]]:
+    """The file as it is in the docs, and corrected."""
+    source = (BUGS / exercise.file).read_text(encoding="utf-8")
+    yield False, BUGS / exercise.file
+    corrected = desk / exercise.file
+    corrected.write_text(once(source, exercise.wrong, exercise.right), encoding="utf-8")
+    yield True, corrected
+
+
+def solution(part: str) -> str:
+    section = EXERCISES.read_text(encoding="utf-8").partition(f". {part}\n")[2].partition("\n### ")[0]
+    return section.partition("<details>")[2]
+
+
+def broken(done: Done) -> dict[str, str]:
+    (report,) = done.json
+    return {f["check"]: f["evidence"] for f in report["findings"] if f["status"] == "broken"}
+
+
+AUDITED = [
+    Exercise("lookback.py", "LookBack", "future-gradient", "back = j - i", "back = i - j", ("--causal",)),
+    Exercise("places.py", "Places", "future-length", "order = i.amax(dim=-1, keepdim=True) - i", "order = i"),
+    Exercise("offsets.py", "Offsets", "window", "return b.masked_fill(offset.abs() > self.span, -torch.inf)", "return b"),
+    Exercise(
+        "band.py",
+        "Band",
+        "window",
+        "(i - j <= self.window) & (j - i <= self.window)",
+        "(i - j < self.window) & (j - i < self.window)",
+    ),
+    Exercise("turning.py", "Turning", "cache", "angle = place * self.speeds", "angle = i * self.speeds"),
+    Exercise("steady.py", "Steady", "future-tokens", "dim=(-2, -1)", "dim=-1"),
+    Exercise(
+        "average.py",
+        "Average",
+        "padding-right",
+        "real.mean(dim=1)",
+        "real.sum(dim=1) / keep.sum(dim=1, keepdim=True).clamp(min=1)",
+    ),
+    Exercise(
+        "volumes.py",
+        "Volumes",
+        "registered",
+        "[nn.Parameter(torch.ones(1)) for _ in range(heads)]",
+        "nn.ParameterList(torch.ones(1) for _ in range(heads))",
+    ),
+    Exercise("waves.py", "Waves", "options", "dims.width, size=", "dims.width, base=self.base, size="),
+    Exercise("tiny_lm.py", "TinyLM", "rows-sum", "softmax(dim=-2)", "softmax(dim=-1)", ("--causal",)),
+]
+
+
+@pytest.mark.parametrize("exercise", AUDITED, ids=lambda e: e.part)
+def test_the_audit_finds_it_and_passes_what_is_right(exercise: Exercise, desk: Path) -> None:
+    assert f"*{exercise.check}*" in solution(exercise.part) or f"broken, {exercise.check}" in solution(exercise.part)
+    for right, file in versions(exercise, desk):
+        done = h2h("audit", f"{file}:{exercise.part}", *exercise.options, "--json")
+        found = broken(done)
+        assert done.code == (0 if right else 1), done.err
+        assert found == {} if right else exercise.check in found, found
+
+
+MAPPED = [
+    Exercise("nearness.py", "Nearness", "", "return self.strength", "return -self.strength", ("position",)),
+    Exercise("slopes.py", "Slopes", "reach", "(8 * h / heads)", "(-8 * h / heads)", ("position",)),
+    Exercise("lookback.py", "LookBack", "", "back = j - i", "back = i - j", ("pattern",)),
+    Exercise("places.py", "Places", "prediction", "i.amax(dim=-1, keepdim=True) - i", "i", ("position",)),
+    Exercise("offsets.py", "Offsets", "reach", ".masked_fill(offset.abs() > self.span, -torch.inf)", "", ("position",)),
+]
+
+
+@pytest.mark.parametrize("exercise", MAPPED, ids=lambda e: e.part)
+def test_the_map_shows_it_and_not_what_is_right(exercise: Exercise, desk: Path) -> None:
+    assert f"✗ {exercise.check}" in solution(exercise.part) or not exercise.check
+    for right, file in versions(exercise, desk):
+        trained = h2h(*ONE_STEP, "--set", f"model.{exercise.options[0]}={file}:{exercise.part}")
+        assert trained.code == 0, trained.err
+        done = h2h("attend", "latest", TEXT, "--json")
+        (maps,) = done.json
+        found = {c["name"] for c in maps["checks"] if c["verdict"] == "broken"}
+        assert found == (set() if right or not exercise.check else {exercise.check})
+        assert done.code == (1 if found else 0)
+        a = np.array(maps["weights"])[0, :, : maps["real"], : maps["real"]]  # (H, T, T)
+        last = a[:, -1]
+        if exercise.part == "Nearness":
+            assert (last.argmax(axis=-1) == (len(last[0]) - 1 if right else 0)).all(), "the picture: where rows are bright"
+        if exercise.part == "Slopes":
+            assert (np.diagonal(a, axis1=1, axis2=2) > 0.999).all() != right
+        if exercise.part == "LookBack":
+            assert np.triu(a, 1).any() != right
+            assert np.tril(a, -1).any() == right
+            assert ("shows the model the tokens it is to predict" in trained.err) != right
+
+
+def test_a_claim_left_out_is_not_proved_and_one_made_is(desk: Path) -> None:
+    """What the solution of the first exercise says."""
+    source = (BUGS / "nearness.py").read_text(encoding="utf-8")
+    claimed = desk / "claimed.py"
+    claimed.write_text(once(source, "relative = True", "relative = True\n    decays = True"), encoding="utf-8")
+    assert broken(h2h("audit", f"{BUGS / 'nearness.py'}:Nearness", "--json")) == {}
+    assert broken(h2h("audit", f"{claimed}:Nearness", "--json")).keys() == {"decay"}
+
+
+def test_every_bug_is_an_exercise_and_none_is_given_away() -> None:
+    files = {f.name for f in BUGS.glob("*.py")}
+    assert files == {e.file for e in (*AUDITED, *MAPPED)}
+    assert len(files) >= 8
+    page = EXERCISES.read_text(encoding="utf-8")
+    for file in files:
+        assert f"(bugs/{file})" in page
+        assert not re.search(r"bug|wrong|mistake|should|oops", (BUGS / file).read_text(encoding="utf-8"), re.IGNORECASE)
