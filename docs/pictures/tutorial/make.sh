@@ -16,8 +16,7 @@ base="--set model.position=Rope --set model.layers=2 --steps 600"
     h2h attend latest "$text" --out window.png
     h2h train lm $base --set evaluate.snapshots=8 --seeds 6
     h2h attend latest "$text" --film --layer 0 --head 0 --out film.svg
-    h2h attend latest --evolution --out evolution.svg
     h2h heads latest --out heads.svg
-    h2h train lm --steps 1 --set model.layers=1 --set evaluate.windows=20 --set model.position=Alibi
+    h2h train lm --steps 1 --set model.layers=1 --set evaluate.windows=20 --set 'model.position=Alibi(slope=0.5)'
     h2h attend latest "$text" --out untrained.png
 }

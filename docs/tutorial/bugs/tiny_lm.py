@@ -25,7 +25,10 @@ class TinyLM(nn.Module):
         super().__init__()
         self.tokens, self.places = nn.Embedding(vocab, width), nn.Embedding(block, width)
         self.first, self.attention = nn.LayerNorm(width), Attention(width, heads)
-        self.second, self.think = nn.LayerNorm(width), nn.Sequential(nn.Linear(width, 64), nn.GELU(), nn.Linear(64, width))
+        self.second, self.think = (
+            nn.LayerNorm(width),
+            nn.Sequential(nn.Linear(width, 64), nn.GELU(), nn.Linear(64, width)),
+        )
         self.last, self.head = nn.LayerNorm(width), nn.Linear(width, vocab)
 
     def forward(self, ids):

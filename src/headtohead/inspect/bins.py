@@ -18,9 +18,8 @@ def binned(weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """(…, T, T) → (…, n, n)."""
     if len(edges) == weights.shape[-1] + 1:
         return weights
-    keys = np.add.reduceat(weights, edges[:-1], axis=-1)
-    queries = np.add.reduceat(keys, edges[:-1], axis=-2)
-    return queries / np.diff(edges)[:, None]
+    queries = np.add.reduceat(weights, edges[:-1], axis=-2)  # whole rows first: they lie together
+    return np.add.reduceat(queries, edges[:-1], axis=-1) / np.diff(edges)[:, None].astype(weights.dtype)
 
 
 def bin_labels(tokens: Sequence[str], edges: np.ndarray) -> list[str]:

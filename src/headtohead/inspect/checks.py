@@ -32,12 +32,13 @@ def sanity(
     used: Any = None,  # (L, H, T, T) of the path that gives the loss
     logits: tuple[Any, Any] | None = None,  # with the map's padding and path, and as the loss has them
 ) -> tuple[Check, ...]:
-    real = weights[:, :, keep]
+    real = weights[:, :, : int(keep.sum())]  # padding is behind the text; no copy, they may be large
+    allowed = allowed[: real.shape[2]]
     return (
-        _rows(real, allowed[keep]),
+        _rows(real, allowed),
         _padding(real, keep),
-        _future(real, allowed, keep),
-        _reach(weights, allowed, keep, pattern),
+        _future(real, allowed),
+        _reach(real, allowed, pattern),
         _block(len(keep), int(keep.sum()), block, given),
         *_same(weights, keep, used, logits),
     )
@@ -75,11 +76,10 @@ def _padding(real: np.ndarray, keep: np.ndarray) -> Check:
     )
 
 
-def _future(real: np.ndarray, allowed: np.ndarray, keep: np.ndarray) -> Check:
-    later = np.triu(np.ones(allowed.shape, dtype=bool), 1)
-    if (allowed & later).any():
+def _future(real: np.ndarray, allowed: np.ndarray) -> Check:
+    if np.triu(allowed, 1).any():
         return Check("future", "not claimed", "this model may look ahead")
-    above = (real * later[keep]).max(axis=-1)
+    above = np.stack([[np.triu(head, 1).max(axis=-1) for head in layer] for layer in real])
     return _said(
         "future",
         not above.any(),
@@ -88,10 +88,9 @@ def _future(real: np.ndarray, allowed: np.ndarray, keep: np.ndarray) -> Check:
     )
 
 
-def _reach(weights: np.ndarray, allowed: np.ndarray, keep: np.ndarray, pattern: str) -> Check:
+def _reach(real: np.ndarray, inside: np.ndarray, pattern: str) -> Check:
     """No weight outside the pattern; and no place inside that no head of any layer gives weight to."""
-    most = weights.max(axis=(0, 1))[keep]  # (real T, T)
-    inside = allowed[keep]
+    most = real.max(axis=(0, 1))  # (real T, T)
     outside, dark = (most > 0) & ~inside, (most == 0) & inside
     if outside.any():
         i, j = np.argwhere(outside)[0]
@@ -119,7 +118,7 @@ def _block(shown: int, real: int, block: int, given: int) -> Check:
 def _same(weights: np.ndarray, keep: np.ndarray, used: Any, logits: tuple[Any, Any] | None) -> list[Check]:
     checks = []
     if used is not None:
-        off = np.abs(weights - np.asarray(used))[:, :, keep]
+        off = np.abs(weights - np.asarray(used))[:, :, : int(keep.sum())]
         checks.append(
             _said(
                 "used",

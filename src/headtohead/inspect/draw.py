@@ -142,7 +142,10 @@ def _frame(axes: Any, maps: Maps, edges: np.ndarray, side: float, rows: bool, co
     size = min(8.0, max(5.0, 62 * side / max(1, n / every) / 1.25))
     at = list(range(0, n, every))
     for axis, shown, turn in ((axes.xaxis, columns, 90), (axes.yaxis, rows, 0)):
-        axis.set_ticks(at, [labels[p] for p in at] if shown else [], fontsize=size, rotation=turn, color=INK)
+        if shown:
+            axis.set_ticks(at, [labels[p] for p in at], fontsize=size, rotation=turn, color=INK)
+        else:
+            axis.set_ticks([])  # where nobody reads them they still take their time
     axes.tick_params(length=0 if len(maps.tokens) <= LABELLED else 2, pad=2)
     axes.set_xlim(-0.5, n - 0.5)
     axes.set_ylim(n - 0.5, -0.5)

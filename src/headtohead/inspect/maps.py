@@ -57,6 +57,8 @@ class Maps:
         """These layers and heads alone, none meaning all."""
         rows = _chosen("layer", layers, self.layers)
         columns = _chosen("head", heads, self.heads)
+        if not layers and not heads:
+            return self  # not a copy: they may be large
         return dataclasses.replace(
             self,
             weights=self.weights[rows][:, columns],
