@@ -96,8 +96,10 @@ def carry_out(
     cells, together = [], []
     for title, arms in named:
         mark = f" ({title})" if title and title != named[0][0] else ""
+        known = {cell.id for cell in cells}
         for variant, specs in arms:
-            cells += [Cell(variant.name + mark, seed, spec.id) for seed, spec in specs.items()]
+            if not mark or any(spec.id not in known for spec in specs.values()):  # else it is its own best too
+                cells += [Cell(variant.name + mark, seed, spec.id) for seed, spec in specs.items()]
             together.append(specs)
     if again:
         cells += [Cell(AGAIN, seed, spec.id) for seed, spec in again.items()]

@@ -172,7 +172,9 @@ def _verdict(
 def _correlation(a: np.ndarray, b: np.ndarray) -> float | None:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    return float(np.corrcoef(a, b)[0, 1])
+    a, b = a - a.mean(), b - b.mean()
+    size = math.sqrt(float(a @ a)) * math.sqrt(float(b @ b))
+    return float(np.clip(a @ b / size, -1, 1)) if size > 0 else None
 
 
 def interval(d: np.ndarray, level: float = 0.95) -> tuple[float, float]:

@@ -11,10 +11,9 @@ from headtohead.carry import Carried, Stage, StudyEvent
 from headtohead.errors import InputError
 from headtohead.metrics import UNITS, figure_of, text_of, value_of
 from headtohead.outcome import ArmVerdict, Verdicts
-from headtohead.report.page import p_text, parameters_text, r_text
 from headtohead.runs import Failed, Finished, NotBegun, Progress, Started, Stopped, Waiting
 from headtohead.screen import duration
-from headtohead.wording import interval_text, lines_under, share_text, word
+from headtohead.wording import interval_text, lines_under, p_text, parameters_text, r_text, share_text, word
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -62,7 +61,10 @@ class Board:
             self.said[event.id] = "stopped"
 
     def _value(self, event: Finished) -> str:
-        result = event.record.result or {}
+        try:
+            result = event.record.result or {}
+        except InputError:
+            return "torn"
         if result.get("status") != "complete":
             return "diverged"
         metric = self.metric
@@ -70,7 +72,7 @@ class Board:
             metric = f"validation/{figure_of(metric)}"
         try:
             return text_of(metric, value_of(result, metric))
-        except InputError:
+        except (InputError, KeyError, TypeError):
             return "done"
 
     @property

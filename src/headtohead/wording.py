@@ -22,6 +22,22 @@ def share_text(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:+.1f} %".replace("-", "−")
 
 
+def p_text(row: ArmVerdict) -> str:
+    if not row.verdict.pairs:
+        return "–"
+    return "<0.001" if row.verdict.p < 0.001 else f"{row.verdict.p:.3f}"
+
+
+def r_text(row: ArmVerdict) -> str:
+    if row.verdict.correlation is None or not math.isfinite(row.verdict.correlation):
+        return "–"
+    return f"{round(row.verdict.correlation, 2) + 0.0:.2f}".replace("-", "−")  # nothing has no sign
+
+
+def parameters_text(row: ArmVerdict) -> str:
+    return "–" if row.extra_parameters is None else f"{row.extra_parameters:+,}".replace("-", "−")
+
+
 def lines_under(verdicts: Verdicts) -> list[str]:
     """What belongs under a table of verdicts, on the screen as in the report."""
     metric = verdicts.metric

@@ -1,7 +1,7 @@
 """The tutorial: every command of its pages runs, and the tool that a solution names finds the bug that was planted.
 
-Most pages train for minutes: they are walked with --slow. The ordinary suite reads every command of theirs without carrying
-it out, and plants and finds the bugs on a small text.
+Most pages train for minutes: they are walked with --slow. The ordinary suite reads every command of theirs without
+carrying it out, and finds the bugs on a small text.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def walk(page: Path, desk: Path, changed: Callable[[str], str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_command_runs(page: Path, desk: Path) -> None:
+def test_every_command_runs(page: Path, desk: Path, tmp_path_factory, monkeypatch) -> None:
+    """Word for word; one page after the other, as a reader would, finds what the last one trained."""
+    monkeypatch.setenv("HEADTOHEAD_HOME", str(tmp_path_factory.getbasetemp() / "tutorial-results"))
     walk(page, desk, lambda line: line)
 
 

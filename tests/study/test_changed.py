@@ -12,6 +12,7 @@ import pytest
 from headtohead import Arm, InputError, Study
 from headtohead.carry import folder_of
 from headtohead.outcome import find_study, load_outcome
+from headtohead.report.page import page
 from headtohead.study_commands import study_for
 from headtohead.userfiles import load_file
 from headtohead.wording import lines_under
@@ -133,6 +134,7 @@ def test_a_perplexity_too_large_to_write_is_left_out_by_name(text: Path, home: P
         ("result.json", b'{"status":"complete"}', "not whole"),
         ("result.json", b'{"sta', "cannot be read"),
         ("times.json", b"{", ""),
+        ("metrics.jsonl", b"{torn\n", ""),
     ],
 )
 def test_a_damaged_run_is_named_and_the_others_counted(text: Path, home: Path, name, content, says):
@@ -147,6 +149,7 @@ def test_a_damaged_run_is_named_and_the_others_counted(text: Path, home: Path, n
     assert says in said
     assert found["Rope"].verdict.pairs == (2 if name == "result.json" else 3)
     assert found["NoPosition"].verdict.pairs == 3
+    assert "NoPosition" in page(load_outcome(folder))
 
 
 def test_a_study_that_is_not_whole_is_one_line(text: Path, home: Path):

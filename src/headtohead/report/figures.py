@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
+from headtohead.errors import InputError
 from headtohead.metrics import figure_of
 from headtohead.outcome import ArmVerdict, Outcome, Verdicts
 from headtohead.store import Record
@@ -105,7 +106,10 @@ def curves(outcome: Outcome, title: str) -> str | None:
         per_seed: list[dict[int, float]] = []
         for run in list(arm["runs"].values())[:CURVE_SEEDS]:
             record = Record(outcome.home / "runs" / run)
-            looks = record.metrics if (record.folder / "result.json").is_file() else []
+            try:
+                looks = record.metrics if (record.folder / "result.json").is_file() else []
+            except InputError:  # torn: a line fewer, and the table says what matters
+                looks = []
             name = name or next(
                 (n for n in ("validation", "train") if any(f"{n}/{figure_name}" in m for m in looks)), ""
             )

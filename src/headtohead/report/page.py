@@ -9,25 +9,9 @@ from typing import Any
 
 from headtohead import store
 from headtohead.metrics import UNITS, figure_of, text_of
-from headtohead.outcome import ArmVerdict, Outcome, Verdicts
+from headtohead.outcome import Outcome, Verdicts
 from headtohead.report import figures
-from headtohead.wording import interval_text, lines_under, share_text, word
-
-
-def p_text(row: ArmVerdict) -> str:
-    if not row.verdict.pairs:
-        return "–"
-    return "<0.001" if row.verdict.p < 0.001 else f"{row.verdict.p:.3f}"
-
-
-def r_text(row: ArmVerdict) -> str:
-    if row.verdict.correlation is None or not math.isfinite(row.verdict.correlation):
-        return "–"
-    return f"{round(row.verdict.correlation, 2) + 0.0:.2f}".replace("-", "−")  # nothing has no sign
-
-
-def parameters_text(row: ArmVerdict) -> str:
-    return "–" if row.extra_parameters is None else f"{row.extra_parameters:+,}".replace("-", "−")
+from headtohead.wording import interval_text, lines_under, p_text, parameters_text, r_text, share_text, word
 
 
 @lru_cache(maxsize=1)
