@@ -140,7 +140,7 @@ def versions(exercise: Exercise, desk: Path) -> Iterator[tuple[bool, Path]]:
 
 def solution(part: str) -> str:
     section = EXERCISES.read_text(encoding="utf-8").partition(f". {part}\n")[2].partition("\n### ")[0]
-    return section.partition("<details>")[2]
+    return " ".join(section.partition("<details>")[2].split())
 
 
 def broken(done: Done) -> dict[str, str]:

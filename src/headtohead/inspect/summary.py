@@ -30,7 +30,7 @@ def summary(maps: Maps) -> list[dict[str, Any]]:
                 {
                     "layer": layer,
                     "head": head,
-                    "entropy": float(torch.special.entr(a).sum(dim=1).mean()),
+                    "entropy": max(0.0, float(torch.special.entr(a).sum(dim=1).mean())),
                     "distance": float((a * away).sum(dim=1).mean()),
                     "self": float(a[away == 0].mean()),
                     "previous": float(a[i - j == 1].mean()) if n > 1 else 0.0,
