@@ -1,4 +1,4 @@
-"""Are heads experts? The reports' decoder trained with its heads shuffled, shifted by one, and re-weighted at each token.
+"""Are heads experts? The reports' decoder with its heads shuffled, shifted by one, and re-weighted at each token.
 
 HEADTOHEAD_DATA=… h2h run recipes/heads.py
 HEADTOHEAD_DATA=… h2h heads heads/Concat          what the same does to a model that was not trained with it
