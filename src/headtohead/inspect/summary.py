@@ -36,7 +36,7 @@ def summary(maps: Maps) -> list[dict[str, Any]]:
                     "previous": float(a[i - j == 1].mean()) if n > 1 else 0.0,
                     "first": float(a[:, 0].mean()),
                     "strongest": f"{maps.tokens[asked[query]]!r} → {maps.tokens[key]!r} {a[query, key]:.2f}"
-                    if n > 1
+                    if even.any()
                     else "–",
                 }
             )
