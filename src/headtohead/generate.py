@@ -24,6 +24,8 @@ from headtohead.errors import InputError
 from headtohead.model import LanguageModel
 from headtohead.trained import Trained
 
+MOST = 10_000_000  # tokens at once
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -42,12 +44,14 @@ class Sampling:
             raise InputError(
                 f"the temperature must be above 0, not {self.temperature:g}; for the likeliest use --greedy"
             )
-        if self.top_k is not None and self.top_k < 1:
+        if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
             raise InputError(f"top-k must be at least 1, not {self.top_k}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise InputError(f"top-p must be above 0 and at most 1, not {self.top_p:g}")
-        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
-            raise InputError(f"the repetition penalty must be above 0, not {self.repetition_penalty:g}; 1 is none")
+        if not 0.01 <= self.repetition_penalty <= 100:
+            raise InputError(f"the repetition penalty is from 0.01 to 100, not {self.repetition_penalty:g}; 1 is none")
+        if not (isinstance(self.seed, int) and self.seed >= 0):
+            raise InputError(f"a seed is a number from 0 on, not {self.seed!r}")
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ def stream(
         raise InputError(f"run {trained.record.id} is a classifier: use h2h classify")
     if tokens < 1 or samples < 1:
         raise InputError("give at least one token and one sample")
+    if tokens * samples > MOST:
+        raise InputError(f"{samples:,} × {tokens:,} tokens are more than {MOST:,}: ask for fewer at once")
     given = prompt_ids(trained, prompt)
     yield from continued(model, given, tokens, samples, sampling or Sampling(), cached=cached)
 

@@ -31,6 +31,8 @@ def check_out(out: str | None, kinds: Sequence[str]) -> None:
     kind = "" if out is None else Path(out).suffix.removeprefix(".").lower()
     if out is not None and kind not in kinds:
         raise InputError(f"--out {out}: give a name that ends in {' or '.join('.' + k for k in kinds)}")
+    if out is not None and Path(out).is_dir():
+        raise InputError(f"--out {out} is a folder: give the name of a file")
 
 
 def films(
@@ -46,8 +48,8 @@ def films(
     check_out(out, [*pictures.FORMATS, "html"])
     if film and (out is None or len(layers) != 1 or len(heads) != 1):
         raise InputError("--film draws one head through training: give --layer, --head and --out")
-    if film and compare is not None:
-        raise InputError("--film shows one run: leave out --compare")
+    if film and (compare is not None or step is not None or str(out).lower().endswith(".html")):
+        raise InputError("--film is a picture of one run at all its steps: leave out --compare, --step and .html")
     all_steps = step is None and (film or (out is not None and out.lower().endswith(".html")))
     if film and not snapshot_steps(find_runs(run, store.home())[0]):
         raise InputError(f"run {run} kept no weights on the way: train it with --set evaluate.snapshots=20")

@@ -127,11 +127,11 @@ def score(trained: Trained, text: str) -> Score:
         losses += found[len(losses) - 1 - start :]
     counted = [x for x in losses if x is not None]
     loss = float(np.mean(counted))
-    names = vocabulary.names()
+    names, given = vocabulary.names(), len(vocabulary.decode(ids[:1]).encode())  # the first token costs nothing
     return Score(
         loss=loss,
         perplexity=math.exp(min(loss, 700)),
-        bits_per_byte=loss * len(ids) / max(1, len(text.encode())) / math.log(2),
+        bits_per_byte=sum(counted) / max(1, len(text.encode()) - given) / math.log(2),
         tokens=tuple(names[i] for i in ids),
         losses=tuple(losses),
         unknown=int((ids == UNKNOWN).sum()),

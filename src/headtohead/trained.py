@@ -39,7 +39,7 @@ class Trained:
 def snapshot_steps(record: Record) -> list[int]:
     """The steps whose weights were kept."""
     kept = (record.folder / "snapshots").glob("step-*.safetensors")
-    return sorted(int(path.stem.removeprefix("step-")) for path in kept)
+    return sorted(int(path.stem[5:]) for path in kept if path.stem[5:].isdecimal())
 
 
 def load_trained(record: Record, step: int | None = None) -> Trained:
@@ -56,7 +56,7 @@ def load_steps(record: Record, steps: Iterable[int | None]) -> Iterator[Trained]
         raise InputError(f"run {record.id} {record.result['ended']}: its weights are not numbers")
     spec, last = read_run(record.spec), int(record.result["steps"])
     labels = tuple(record.result["data"].get("says", ()))
-    vocabulary = spec.arm.tokenizer.restore(json.loads((record.folder / "tokenizer.json").read_text(encoding="utf-8")))
+    vocabulary = _vocabulary(record, spec)
     model: nn.Module
     if labels:
         model = Classifier(spec.arm.model, vocabulary.size, len(labels), spec.seed)
@@ -68,6 +68,15 @@ def load_steps(record: Record, steps: Iterable[int | None]) -> Iterator[Trained]
         path = _weights(record, step, last)
         _load(model, start if path is None else path)
         yield Trained(record, spec, model, vocabulary, labels, last if step is None else step)
+
+
+def _vocabulary(record: Record, spec: RunSpec) -> Vocabulary:
+    path = record.folder / "tokenizer.json"
+    try:
+        return spec.arm.tokenizer.restore(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, InputError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{path} cannot be read ({reason}): set the run's folder aside and train again") from None
 
 
 def _weights(record: Record, step: int | None, last: int) -> Path | None:

@@ -19,11 +19,11 @@ def write_along(trained: Trained, prompt: str, to: TextIO, **asked: Any) -> None
     decode = trained.vocabulary.decode
     ids = prompt_ids(trained, prompt).tolist()
     said = decode(ids) if prompt else ""
-    to.write(prompt)
-    to.flush()
     after = len(said)
     ids = ids if prompt else []
-    for token in stream(trained, prompt, **asked):
+    for n, token in enumerate(stream(trained, prompt, **asked)):
+        if n == 0:  # not before it is known that there is something to add
+            to.write(prompt)
         ids.append(token.ids[0])
         whole = decode(ids)
         if not whole.endswith("�"):

@@ -291,6 +291,46 @@ def test_generate_refuses_in_one_line(ids, arguments, says):
     assert len(done.err.strip().splitlines()) == 1
 
 
+def test_bits_are_those_of_the_bytes_that_were_predicted(ids):
+    said = h2h("score", ids[0], "abcd", "--json").json
+    nats = sum(x for x in said["losses"] if x is not None)
+    assert said["bits_per_byte"] == pytest.approx(nats / np.log(2) / 3)
+
+
+def test_what_cannot_be_read_or_written_is_one_line(home, ids):
+    Path("folder.png").mkdir()
+    assert "is a folder" in h2h("attend", ids[0], "text", "--out", "folder.png").err
+    record = store.find_run(ids[2], home)
+    whole = (record.folder / "tokenizer.json").read_text()
+    (record.folder / "tokenizer.json").write_text("{")
+    done = h2h("generate", ids[2], "text")
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.strip().splitlines()) == 1
+    (record.folder / "tokenizer.json").write_text(whole)
+    (record.folder / "snapshots").mkdir(exist_ok=True)
+    (record.folder / "snapshots" / "step-foo.safetensors").write_bytes(b"")
+    assert h2h("attend", ids[2], "text", "--out", "m.html").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["attend", "--evolution", "--layer", "9"], "leave out --layer"),
+        (["attend", "--evolution", "--sample", "short"], "leave out --sample"),
+        (["attend", "text", "--film", "--layer", "0", "--head", "0", "--out", "f.html"], "leave out"),
+        (["attend", "text", "--film", "--layer", "0", "--head", "0", "--step", "10", "--out", "f.png"], "leave out"),
+        (["score", "text", "--sample", "all"], "not both"),
+        (["generate", "text", "--repetition-penalty", "1e-308"], "from 0.01 to 100"),
+        (["generate", "text", "--samples", "1000000000"], "more than"),
+    ],
+)
+def test_nothing_is_ignored_in_silence(ids, arguments, says):
+    done = h2h(arguments[0], ids[0], *arguments[1:])
+    assert done.code == 2, done.out
+    assert says in done.err
+    assert done.out == ""
+
+
 def test_everything_there_is_as_json(ids):
     for command in (["attend", ids[0], "abc"], ["generate", ids[0], "abc"], ["score", ids[0], "abcd"]):
         json.loads(h2h(*command, "--json").out)

@@ -218,12 +218,12 @@ def test_a_summary_is_what_it_says():
         attention(made(), "abc", padding=0), weights=w, tokens=("a", "b", "c"), real=3, layers=(0,), heads=(0,)
     )
     row = summary(found)[0]
-    entropy = (0 - 0.25 * np.log(0.25) - 0.75 * np.log(0.75) - 0.5 * np.log(0.5) - 0.5 * np.log(0.25)) / 3
-    assert row["entropy"] == pytest.approx(entropy)
-    assert row["distance"] == pytest.approx((0 + 0.25 + (1 + 0.25)) / 3)
-    assert row["self"] == pytest.approx((1 + 0.75 + 0.25) / 3)
+    entropy = (-0.25 * np.log(0.25) - 0.75 * np.log(0.75) - 0.5 * np.log(0.5) - 0.5 * np.log(0.25)) / 2
+    assert row["entropy"] == pytest.approx(entropy), "the first query has no choice and does not count"
+    assert row["distance"] == pytest.approx((0.25 + (1 + 0.25)) / 2)
+    assert row["self"] == pytest.approx((0.75 + 0.25) / 2)
     assert row["previous"] == pytest.approx((0.25 + 0.25) / 2)
-    assert row["first"] == pytest.approx((1 + 0.25 + 0.5) / 3)
+    assert row["first"] == pytest.approx((0.25 + 0.5) / 2)
     assert row["strongest"] == "'c' → 'a' 0.50"
 
 
@@ -236,7 +236,9 @@ def test_bins_keep_rows_summing_to_one(length, bins):
     w /= w.sum(axis=-1, keepdims=True)
     edges = bin_edges(length, bins)
     small = binned(w, edges)
-    n = min(length, bins)
+    width = -(-length // bins)
+    n = -(-length // width)
+    assert set(np.diff(edges)[:-1]) <= {width}, "a wider bin among narrow ones is a stripe that is not there"
     assert small.shape == (2, n, n)
     np.testing.assert_allclose(small.sum(axis=-1), 1)
     for a in range(n):

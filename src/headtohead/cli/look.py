@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from headtohead.cli.base import AsJson, app, console, followed, print_json, saved, text_or_sample
+from headtohead.cli.base import AsJson, app, console, followed, only, print_json, saved, text_or_sample
 from headtohead.cli.texts import Run, Sample, Step
 
 
 @app.command()
 def attend(
+    context: typer.Context,
     run: Run,
     text: Annotated[str | None, typer.Argument(help="The text; - reads it from standard input.")] = None,
     layer: Annotated[list[int] | None, typer.Option(help="Only this layer, from 0. Repeatable.")] = None,
@@ -33,6 +34,8 @@ def attend(
     from headtohead import look_commands
 
     if evolution:
+        allowed = ("run", "text", "evolution", "out", "as_json")
+        only(context, allowed, "--evolution looks at every head, step and seed")
         look_commands.check_out(out, ("png", "svg"))
         found = followed(look_commands.evolve(run, text), "looking at every step")
         if as_json:

@@ -32,7 +32,7 @@ def score(
     from headtohead import commands, predict
 
     model = commands.trained(run, step)
-    if sample == "all":
+    if sample == "all" and text is None:
         scores = predict.score_samples(model)
         if as_json:
             print_json({name: scored.to_json() for name, scored in scores.items()})

@@ -9,9 +9,15 @@ import numpy as np
 
 
 def bin_edges(length: int, bins: int) -> np.ndarray:
-    """(n + 1,) where bins begin and the last one ends; as many as there are tokens where they are few."""
-    n = max(1, min(length, bins))
-    return np.linspace(0, length, n + 1).round().astype(int)
+    """(n + 1,) where bins begin and the last one ends. All but the last are of one width: keys add up, and a wider bin
+    among narrow ones would look like a stripe."""
+    width = max(1, -(-length // max(1, bins)))
+    return np.append(np.arange(0, length, width), length)
+
+
+def text_edges(real: int, length: int, bins: int) -> np.ndarray:
+    """Of a text with padding behind it, whose tokens are never binned with the text's."""
+    return np.append(bin_edges(real, bins), np.arange(real + 1, length + 1))
 
 
 def binned(weights: np.ndarray, edges: np.ndarray) -> np.ndarray:

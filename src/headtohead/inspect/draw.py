@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headtohead.errors import InputError
-from headtohead.inspect.bins import bin_edges, bin_labels, binned
+from headtohead.inspect.bins import bin_labels, binned, text_edges
 from headtohead.inspect.maps import Maps
 from headtohead.report.figures import INK, QUIET, looks
 
@@ -123,7 +123,7 @@ def _panel(axes: Any, maps: Maps, row: int, column: int, side: float, rows: bool
     """One head: no weight at all is left blank and padding is hatched, lest a small weight be taken for none."""
     from matplotlib.colors import PowerNorm
 
-    edges = bin_edges(len(maps.tokens), BINS)
+    edges = text_edges(maps.real, len(maps.tokens), BINS)
     w = binned(maps.weights[row, column], edges)
     drawn = axes.imshow(np.ma.masked_equal(w, 0), cmap="viridis", norm=PowerNorm(0.5, 0, 1), interpolation="nearest")
     _frame(axes, maps, edges, side, rows, columns)
@@ -176,8 +176,9 @@ def _title(maps: Maps) -> str:
 
 def _below(maps: Maps) -> str:
     said = []
-    if len(maps.tokens) > BINS:
-        said.append(f"{len(maps.tokens):,} tokens in {BINS} bins: keys added up, queries averaged")
+    bins = len(text_edges(maps.real, maps.real, BINS)) - 1
+    if bins < maps.real:
+        said.append(f"{maps.real:,} tokens in {bins} bins: keys added up, queries averaged")
     if maps.cut:
         said.append(f"cut to the block: {maps.cut:,} tokens at the end are not read")
     if maps.real < len(maps.tokens):
@@ -202,7 +203,7 @@ def _comparable(one: Maps, other: Maps) -> str:
 
 
 def _difference(part: Any, one: Maps, other: Maps, side: float) -> None:
-    edges = bin_edges(len(one.tokens), BINS)
+    edges = text_edges(one.real, len(one.tokens), BINS)
     change = binned(other.weights - one.weights, edges)
     most = float(max(np.abs(change).max(), 1e-6))
     panels = part.subplots(len(one.layers), len(one.heads), squeeze=False)

@@ -17,7 +17,7 @@ from torch import Tensor
 from headtohead import stats
 from headtohead.data.batches import Batch
 from headtohead.errors import InputError
-from headtohead.store import Record
+from headtohead.store import Record, plain
 from headtohead.taps import WEIGHTS, capture
 from headtohead.trained import Trained, load_steps, snapshot_steps
 
@@ -73,7 +73,8 @@ class Evolution:
         fell = int(((heads[-1] - heads[0]).mean(axis=0) < 0).sum())
         of = f"it falls in {fell} of {heads.shape[2] * heads.shape[3]} heads"
         if change.pairs < stats.LEAST_PAIRS:
-            word = "sharpens" if v[-1].mean() < v[0].mean() else "does not sharpen"
+            moved = v[-1].mean() - v[0].mean()
+            word = "hardly changes" if abs(moved) < 0.01 else "sharpens" if moved < 0 else "blurs"
             few = f"{change.pairs} seed{'s' if change.pairs > 1 else ''}, descriptive only"
             return f"attention {word}: {span}; {of} ({few})"
         word = {"better": "sharpens", "worse": "blurs"}.get(change.verdict, "neither sharpens nor blurs for certain")
@@ -84,7 +85,7 @@ class Evolution:
 
     def to_json(self) -> dict[str, Any]:
         said = {"name": self.name, "steps": self.steps, "seeds": self.seeds, "texts": self.texts}
-        return {**said, "answer": self.answer(), "values": {k: v.tolist() for k, v in self.values.items()}}
+        return {**said, "answer": self.answer(), "values": plain({k: v.tolist() for k, v in self.values.items()})}
 
 
 def evolution(records: Sequence[Record], batch: Callable[[Trained], Batch]) -> Iterator[float | Evolution]:
@@ -145,7 +146,7 @@ def _of_layer(a: Tensor, allowed: Tensor, choice: Tensor) -> dict[str, np.ndarra
     T = a.shape[-1]
     w = choice[:, None].float()  # (B, 1, T)
 
-    def mean(x: Tensor) -> np.ndarray:  # (B, H, T) → (H,)
+    def mean(x: Tensor, w: Tensor = w) -> np.ndarray:  # (B, H, T) → (H,)
         return ((x * w).sum(dim=(0, 2)) / w.sum()).double().numpy()
 
     entropy = torch.special.entr(a).sum(dim=-1)
@@ -157,7 +158,7 @@ def _of_layer(a: Tensor, allowed: Tensor, choice: Tensor) -> dict[str, np.ndarra
         "sharpness": mean(1 - entropy / most),
         "distance": mean((a * away).sum(dim=-1)),
         "self": mean(a.diagonal(dim1=-2, dim2=-1)),
-        "previous": mean(previous),
+        "previous": mean(previous, w * (torch.arange(T) > 0)),  # of those that have one
         "first": mean(a[..., 0]),
         "overlap": _overlap(a, mean),
     }

@@ -117,6 +117,8 @@ def _chosen(what: str, asked: Sequence[int], there: Sequence[int]) -> list[int]:
 def attention(run: Trained | Record | str, text: str, *, step: int | None = None, padding: int = PADDING) -> Maps:
     """The maps of a run's model on a text, with `padding` tokens of padding behind it, as far as the block has room.
     What the block has no room for is cut off at the end. A run is a loaded one, a record of the store, or its name."""
+    if padding < 0:
+        raise InputError(f"padding is a number of tokens from 0 on, not {padding}")
     trained = run if isinstance(run, Trained) and step is None else load_trained(_record(run), step)
     model, block = trained.model, trained.spec.arm.model.block
     ids = trained.vocabulary.encode([text])[0].astype(np.int64)

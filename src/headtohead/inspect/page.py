@@ -145,13 +145,17 @@ def _coded(weights: np.ndarray, levels: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _numbers(w: np.ndarray) -> list[float | None]:
-    """Means over the text's queries: NUMBERS. The weights before they were binned; none where there is no number."""
-    n = len(w)
+    """Means over the text's queries that have a choice: NUMBERS. The weights before they were binned; none where there
+    is no number."""
+    choice = np.flatnonzero((w > 0).sum(axis=1) > 1)
+    choice = choice if len(choice) else np.arange(len(w))
+    a, n = w[choice], len(choice)
     with np.errstate(invalid="ignore"):
-        entropy = -np.vdot(w, np.log(np.maximum(w, np.finfo(w.dtype).tiny))) / n
-    distance = np.vdot(w, _distances(n).astype(w.dtype)) / n
-    previous = np.diagonal(w, -1).mean() if n > 1 else math.nan
-    found = (entropy, distance, w[:, 0].mean(), previous, np.diagonal(w).mean())
+        entropy = -np.vdot(a, np.log(np.maximum(a, np.finfo(w.dtype).tiny))) / n
+    distance = np.vdot(a, _distances(len(w)).astype(w.dtype)[choice]) / n
+    later = choice[choice > 0]
+    previous = w[later, later - 1].mean() if len(later) else math.nan  # of those that have one
+    found = (entropy, distance, a[:, 0].mean(), previous, w[choice, choice].mean())
     return [float(f"{abs(x):.4g}") if math.isfinite(x) else None for x in found]
 
 

@@ -35,7 +35,7 @@ def lines(e: Evolution) -> Figure:
         seeds = f"{len(e.seeds)} seed{'s' if len(e.seeds) > 1 else ''}"
         band = ", bands from the least to the most of them" if len(e.seeds) > 1 else ""
         figure.suptitle(
-            f"{e.name}: attention over training\n{seeds}{band}; {e.texts} held-out texts",
+            f"{e.name}: attention over training\n{seeds}{band}; {e.texts} text{'s' if e.texts > 1 else ''}",
             fontsize=11,
             x=0.01,
             ha="left",
@@ -51,6 +51,7 @@ def _measure(axes: Any, e: Evolution, name: str, layer: int, heads: int) -> None
         axes.plot(e.steps, v.mean(axis=1), color=colour, lw=1.4, label=f"head {h}", **mark)
         if v.shape[1] > 1:
             axes.fill_between(e.steps, v.min(axis=1), v.max(axis=1), color=colour, alpha=0.15, lw=0)
+    axes.ticklabel_format(axis="y", useOffset=False)
     axes.grid(color=GRID)
     axes.tick_params(labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)
