@@ -21,6 +21,7 @@ FORMATS = ("png", "svg")
 BINS = 192  # rows and columns of one map at most
 LABELLED = 64  # tokens up to which each has its label
 FRAMES = 12  # of a film strip
+WIDEST = 32.0  # inches of a picture
 NOWHERE, PADDING = "#f4f4f6", "#d5d7db"  # no weight at all; no token
 
 
@@ -28,7 +29,7 @@ def grid(maps: Maps) -> Figure:
     """Every layer in a row, every head in a column."""
     with looks() as new:
         L, H = len(maps.layers), len(maps.heads)
-        side = _side(len(maps.tokens), L * H)
+        side = _side(len(maps.tokens), L * H, H)
         figure = new(figsize=(max(6.4, side * H + 1.6), side * L + 1.5), layout="constrained")
         panels = figure.subplots(L, H, squeeze=False)
         drawn = _panels(maps, panels, side)
@@ -42,12 +43,14 @@ def comparison(one: Maps, other: Maps) -> Figure:
     """Two runs on the same text, and where their tokens are the same the difference between them."""
     with looks() as new:
         L, H = max(len(m.layers) for m in (one, other)), max(len(m.heads) for m in (one, other))
-        side = _side(max(len(m.tokens) for m in (one, other)), 3 * L * H)
-        height = side * L + 2.1
         differ = _comparable(one, other)
         parts = 2 if differ else 3
-        figure = new(figsize=(parts * (max(4.2, side * H + 1.6)), height), layout="constrained")
-        beside: Any = figure.subfigures(1, parts)
+        side = _side(max(len(m.tokens) for m in (one, other)), 3 * L * H, H)
+        wide, high = max(4.2, side * H + 1.6), side * L + 2.1
+        down = parts * wide > WIDEST  # then one below the other
+        size = (wide, parts * high) if down else (parts * wide, high)
+        figure = new(figsize=size, layout="constrained")
+        beside: Any = figure.subfigures(parts, 1) if down else figure.subfigures(1, parts)
         for part, maps in zip(beside[:2], (one, other), strict=True):
             panels = part.subplots(len(maps.layers), len(maps.heads), squeeze=False)
             _colour_bar(part, _panels(maps, panels, side), panels)
@@ -70,7 +73,7 @@ def film(frames: Sequence[Maps]) -> Figure:
     with looks() as new:
         across = min(4, len(chosen))
         down = -(-len(chosen) // across)
-        side = _side(len(chosen[0].tokens), len(chosen))
+        side = _side(len(chosen[0].tokens), len(chosen), across)
         figure = new(figsize=(max(6.4, side * across + 1.6), side * down + 1.5), layout="constrained")
         panels = figure.subplots(down, across, squeeze=False)
         drawn = None
@@ -102,11 +105,12 @@ def image(figure: Figure, kind: str) -> bytes:
 # -- one map -----------------------------------------------------------------------------------------------------------
 
 
-def _side(tokens: int, panels: int) -> float:
-    """Inches: room for each token's label where they are few, a glance where there are many maps of many tokens."""
+def _side(tokens: int, panels: int, across: int) -> float:
+    """Inches: room for each token's label where they are few, a glance where there are many maps of many tokens. Side
+    by side they stay within what a screen shows."""
     if tokens > LABELLED:
         return 2.6 if panels <= 12 else 1.7
-    return max(1.7, min(6.0, 0.6 + 0.145 * tokens))
+    return max(1.7, min(6.0, 0.6 + 0.145 * tokens, WIDEST / across))
 
 
 def _panels(maps: Maps, panels: Any, side: float) -> Any:
