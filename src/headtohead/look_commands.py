@@ -100,7 +100,7 @@ def show(films: Films, console: Console) -> None:
         console.print(f"{maps.name}{step}", markup=False)
         said = ", ".join(f"{name!r} {p:.3f}" for name, p in maps.answers)
         console.print(f"{'next token' if maps.task == 'lm' else 'label'}: {said}", markup=False)
-        console.print(_heads(maps))
+        console.print(_heads(maps, console.width))
         for check in maps.checks:
             mark, style = {"proved": ("✓", "green"), "broken": ("✗", "bold red")}.get(check.verdict, ("–", "dim"))
             from rich.text import Text
@@ -110,16 +110,17 @@ def show(films: Films, console: Console) -> None:
             console.print(f"{maps.unknown} of {maps.real} tokens are unknown to the vocabulary", markup=False)
 
 
-def _heads(maps: Maps) -> Any:
+def _heads(maps: Maps, width: int) -> Any:
     """A line a head: how spread its weight is, how far it looks, and the strongest look of all."""
     from rich.table import Table
     from rich.text import Text
 
     from headtohead.inspect.summary import summary
 
-    table = Table("head", "entropy", "distance", "self", "previous", "first", "strongest")
+    names = ("entropy", "distance", "self", "previous", "first") if width >= 76 else ("entropy",)  # no figure is cut
+    table = Table("head", *names, "strongest")
     for row in summary(maps):
-        figures = (f"{row[name]:.2f}" for name in ("entropy", "distance", "self", "previous", "first"))
+        figures = (f"{row[name]:.2f}" for name in names)
         table.add_row(f"{row['layer']}.{row['head']}", *figures, Text(row["strongest"]))
     return table
 

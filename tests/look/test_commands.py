@@ -298,6 +298,7 @@ def test_bits_are_those_of_the_bytes_that_were_predicted(ids):
 
 
 def test_what_cannot_be_read_or_written_is_one_line(home, ids):
+    assert "folder of yours" in h2h("attend", ids[0], "text", "--out", "/proc/map.png").err
     Path("folder.png").mkdir()
     assert "is a folder" in h2h("attend", ids[0], "text", "--out", "folder.png").err
     record = store.find_run(ids[2], home)

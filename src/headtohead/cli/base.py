@@ -162,10 +162,17 @@ def saved(out: str | None, draw: Callable[[str], bytes]) -> None:
         return
     from pathlib import Path
 
+    from headtohead.errors import Unavailable
     from headtohead.store import write_whole
 
     path = Path(out)
-    write_whole(path, draw(path.suffix.removeprefix(".").lower()))
+    drawn = draw(path.suffix.removeprefix(".").lower())
+    try:
+        write_whole(path, drawn)
+    except Unavailable:
+        raise Unavailable(
+            f"cannot write {path}: give --out a name in a folder of yours, with room on its disk"
+        ) from None
     print(f"wrote {path}", file=sys.stderr)
 
 
