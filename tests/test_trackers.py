@@ -252,13 +252,22 @@ def test_nothing_runs_on_and_nothing_is_changed(name: str, tmp_path: Path, monke
     assert {path.name for path in tmp_path.iterdir()} == {"warm", name}  # nothing at home, nothing beside
 
 
+@pytest.fixture(autouse=True)
+def _started_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have left servers of theirs running."""
+    monkeypatch.setattr(sys.modules[__name__], "BEFORE", frozenset(children()))
+
+
+BEFORE: frozenset[int] = frozenset()
+
+
 def children() -> list[int]:
-    """Processes started from here that still run, as far as the system tells: Linux does."""
+    """Processes started in this test that still run, as far as the system tells: Linux does."""
     found: list[int] = []
     for thread in Path("/proc/self/task").glob("*"):
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
             found += map(int, (thread / "children").read_text().split())
-    return found
+    return [process for process in found if process not in BEFORE]
 
 
 ASKING_FOR_THE_NETWORK = {

@@ -40,14 +40,14 @@ class EvalSpec(Spec):
     )
 
     def check(self) -> None:
-        if isinstance(self.snapshots, int) and self.snapshots < 2:
-            raise InputError(f"evaluate.snapshots={self.snapshots}: give two or more, or the steps: (0, 100)")
+        if isinstance(self.snapshots, int) and self.snapshots < 1:
+            raise InputError(f"evaluate.snapshots={self.snapshots}: say how many, or the steps themselves: (0, 100)")
 
     def snapshot_steps(self, steps: int) -> frozenset[int]:
         """The steps of a run of `steps` whose weights are kept."""
         if isinstance(self.snapshots, int):
-            spread = self.snapshots - 1
-            return frozenset(round(n * steps / spread) for n in range(self.snapshots))
+            spread = max(1, self.snapshots - 1)
+            return frozenset(steps - round(n * steps / spread) for n in range(self.snapshots))
         late = [s for s in self.snapshots if s > steps or s < 0]
         if late:
             raise InputError(f"evaluate.snapshots has step {late[0]}: choose from 0 to {steps}, the run's last")

@@ -52,7 +52,8 @@ def ids(home):
 
 def test_so_many_snapshots_are_evenly_spread(home, ids):
     assert snapshot_steps(store.find_run(ids[0], home)) == [0, 10, 20, 30, 40]
-    assert EvalSpec(snapshots=3).snapshot_steps(5) == {0, 2, 5}
+    assert EvalSpec(snapshots=3).snapshot_steps(5) == {0, 3, 5}
+    assert EvalSpec(snapshots=1).snapshot_steps(5) == {5}
     assert EvalSpec(snapshots=9).snapshot_steps(4) == {0, 1, 2, 3, 4}
 
 
