@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -120,7 +121,7 @@ def _heads(maps: Maps, width: int) -> Any:
     names = ("entropy", "distance", "self", "previous", "first") if width >= 76 else ("entropy",)  # no figure is cut
     table = Table("head", *names, "strongest")
     for row in summary(maps):
-        figures = (f"{row[name]:.2f}" for name in names)
+        figures = ("–" if math.isnan(row[name]) else f"{row[name]:.2f}" for name in names)
         table.add_row(f"{row['layer']}.{row['head']}", *figures, Text(row["strongest"]))
     return table
 

@@ -18,11 +18,12 @@ import numpy as np
 from headtohead.errors import InputError
 from headtohead.inspect.bins import bin_edges, binned
 from headtohead.inspect.maps import Maps
+from headtohead.inspect.summary import numbers
 
 ROOM = 3_000_000  # bytes of weights in a page: base64 makes four of three, and the page stays under 5 MB
 FEW = 400_000  # cells up to which two bytes are spent on one
 MOST_BINS = 512
-NUMBERS = ("entropy", "distance", "first", "previous", "itself")  # in the order of `numbers`
+NUMBERS = ("entropy", "distance", "first", "previous", "self")
 
 
 def page(films: Sequence[Sequence[Maps]]) -> str:
@@ -110,14 +111,14 @@ def _run(film: Sequence[Maps], bins: int, levels: int) -> dict[str, Any]:
     edges = _edges(first, bins)
     tops, cells, frames = [], [], []
     for maps in film:
-        numbers = []
+        told = []
         for layer in maps.weights:
             top, cell = _coded(binned(layer, edges), levels)
             tops.append(top.tobytes())
             cells.append(cell.tobytes())
-            numbers.append([_numbers(head[: maps.real, : maps.real]) for head in layer])
+            told.append([_numbers(head[: maps.real, : maps.real]) for head in layer])
         answers = [(name, p if math.isfinite(p) else None) for name, p in maps.answers]
-        frames.append({"step": maps.step, "answers": answers, "checks": maps.checks, "numbers": numbers})
+        frames.append({"step": maps.step, "answers": answers, "checks": maps.checks, "numbers": told})
     return {
         "name": first.name,
         "task": first.task,
@@ -145,24 +146,9 @@ def _coded(weights: np.ndarray, levels: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _numbers(w: np.ndarray) -> list[float | None]:
-    """Means over the text's queries that have a choice: NUMBERS. The weights before they were binned; none where there
-    is no number."""
-    choice = np.flatnonzero((w > 0).sum(axis=1) > 1)
-    choice = choice if len(choice) else np.arange(len(w))
-    a, n = w[choice], len(choice)
-    with np.errstate(invalid="ignore"):
-        entropy = -np.vdot(a, np.log(np.maximum(a, np.finfo(w.dtype).tiny))) / n
-    distance = np.vdot(a, _distances(len(w)).astype(w.dtype)[choice]) / n
-    later = choice[choice > 0]
-    previous = w[later, later - 1].mean() if len(later) else math.nan  # of those that have one
-    found = (entropy, distance, a[:, 0].mean(), previous, w[choice, choice].mean())
-    return [float(f"{abs(x):.4g}") if math.isfinite(x) else None for x in found]
-
-
-@lru_cache(maxsize=2)
-def _distances(n: int) -> np.ndarray:
-    i = np.arange(n, dtype=np.float32)
-    return np.abs(i[:, None] - i)
+    """NUMBERS of the weights before they were binned; none where there is no number."""
+    found = numbers(w)
+    return [float(f"{x:.4g}") if math.isfinite(x) else None for x in (found[name] for name in NUMBERS)]
 
 
 def _packed(chunks: list[bytes]) -> str:

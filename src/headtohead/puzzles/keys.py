@@ -5,6 +5,7 @@ Shapes: n keys in d dimensions; keys (n, d), query (d,), weights (n,).
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,9 +44,9 @@ class OfKeys(Puzzle):
         object.__setattr__(self, "keys", keys)
 
     @property
+    @abc.abstractmethod
     def target(self) -> Array:
         """(n,), or (m, n) for m queries."""
-        raise NotImplementedError
 
     @property
     def statement(self) -> str:
@@ -53,8 +54,8 @@ class OfKeys(Puzzle):
         return f"{self.question}\n{keys}"
 
     @property
-    def question(self) -> str:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def question(self) -> str: ...
 
     @property
     def is_published(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,7 @@ import numpy as np
 from headtohead.errors import InputError
 from headtohead.puzzles.base import Measured, Puzzle
 from headtohead.puzzles.reach import Array
-from headtohead.report.figures import ARMS, GRID, INK, QUIET
+from headtohead.report.figures import ARMS, GRID, INK, QUIET, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,34 +21,12 @@ HEAT = "Blues"
 FORMATS = (".png", ".svg", ".pdf")
 
 
-@contextmanager
-def _looks() -> Iterator[None]:
-    import matplotlib as mpl
-
-    looks: Any = {
-        "svg.fonttype": "none",  # letters, not outlines
-        "svg.hashsalt": "headtohead",  # the same figure, the same bytes
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"],
-        "font.size": 10,
-        "text.color": INK,
-        "axes.labelcolor": QUIET,
-        "axes.edgecolor": QUIET,
-        "axes.titlesize": 10,
-        "axes.titlecolor": INK,
-        "axes.axisbelow": True,
-        "xtick.color": QUIET,
-        "ytick.color": QUIET,
-    }
-    with mpl.rc_context(looks):
-        yield
+TITLES = {"axes.titlesize": 10, "axes.titlecolor": INK, "ytick.color": QUIET}
 
 
 def drawn(puzzle: Puzzle, answer: dict[str, Array], measured: Measured) -> Figure:
-    from matplotlib.figure import Figure
-
-    with _looks():
-        figure = Figure(figsize=(9.2, 4.0), layout="constrained")
+    with looks(TITLES) as new:
+        figure = new(figsize=(9.2, 4.0), layout="constrained")
         figure.suptitle(f"{puzzle.number}  {puzzle.title}", x=0.01, ha="left", fontsize=12, fontweight="bold")
         puzzle.draw(figure, answer, measured)
     return figure
@@ -62,7 +38,7 @@ def save(figure: Figure, file: str | Path) -> Path:
         raise InputError(f"--out {path.name} has no format that is known: end the name with {', '.join(FORMATS)}")
     dated = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
     try:
-        with _looks():
+        with looks(TITLES):
             figure.savefig(path, dpi=110, metadata=dated)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; give another place") from None

@@ -6,6 +6,7 @@ Shapes: T tokens; maps (B, T, T), row i the weights of query i.
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,13 +32,13 @@ class OfPlaces(Puzzle):
 
     block: ClassVar[int] = 32  # tokens of a text
 
+    @abc.abstractmethod
     def model(self, answer: dict[str, Array]) -> LanguageModel:
         """The head, set by the answer."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def place(self, i: int) -> int | None:
         """Where query i must look; none: it does not matter."""
-        raise NotImplementedError
 
     def scores(self, answer: dict[str, Array], back: Array) -> Array | None:
         """The score of a key so many tokens back, where that alone decides."""

@@ -7,7 +7,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
@@ -164,7 +164,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Any, Any]]:
 
 
 @contextmanager
-def looks() -> Iterator[type[Figure]]:
+def looks(own: Mapping[str, Any] | None = None) -> Iterator[type[Figure]]:
     """What figures are made of here. No window, no global state: they may be drawn in threads and in notebooks."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -183,7 +183,7 @@ def looks() -> Iterator[type[Figure]]:
         "ytick.color": INK,
         "text.parse_math": False,  # a dollar in a token is a dollar
     }
-    with mpl.rc_context(chosen):
+    with mpl.rc_context({**chosen, **(own or {})}):
         yield Figure
 
 
