@@ -7,7 +7,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
@@ -164,8 +164,9 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Any, Any]]:
 
 
 @contextmanager
-def looks(own: Mapping[str, Any] | None = None) -> Iterator[type[Figure]]:
-    """What figures are made of here. No window, no global state: they may be drawn in threads and in notebooks."""
+def looks(own: Any = None) -> Iterator[type[Figure]]:
+    """What figures are made of here, with settings of the caller's own. No window, no global state: they may be drawn
+    in threads and in notebooks."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
