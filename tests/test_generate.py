@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from conformance.small import causal_spec, variants
-from headtohead import Causal, Full, InputError, Local, Reweight
+from headtohead import (
+    Bpe,
+    Byte,
+    Causal,
+    Character,
+    Full,
+    InitSpec,
+    InputError,
+    LanguageModel,
+    Local,
+    Reweight,
+    Word,
+    predict,
+)
 from headtohead.generate import Cached, Sampling, Uncached, continued, draw, generate, looks_ahead, window_start
+from headtohead.lean import lean
+from headtohead.writing import write_along
 from look.small import SMALL, made
 
 PROMPT = torch.tensor([70, 80, 90])
@@ -183,3 +200,65 @@ def test_a_band_that_slides_out_of_sight():
     """A cache longer than the window of the pattern: what is out of reach has no say."""
     model = made(SMALL.set("pattern", Causal() & Local(2))).model.double()
     assert ids_of(model, 30) == ids_of(model, 30, cached=False)
+
+
+@pytest.mark.parametrize("part", variants(), ids=str)
+def test_the_lean_copy_is_the_model(part):
+    """The same bits, for every part; and the very weights, not copies of them."""
+    model = made(causal_spec(part), stir=0.1).model
+    copy, ids = lean(model), torch.tensor([[70, 80, 90, 100]])
+    with torch.inference_mode():
+        assert torch.equal(copy(ids), model(ids))
+        for p in model.parameters():
+            p.mul_(1.5)
+        assert torch.equal(copy(ids), model(ids))
+    assert type(copy) is not type(model)
+    assert isinstance(copy, type(model))
+
+
+def test_a_model_that_is_watched_is_not_copied():
+    model, seen = made().model, []
+    handle = model.trunk.blocks[0].attention.q.register_forward_hook(lambda *_: seen.append(1))
+    assert lean(model) is model
+    ids_of(model, 3, samples=1)
+    assert len(seen) == 3
+    handle.remove()
+    assert lean(model) is not model
+    assert lean(model.train()) is model
+
+
+TEXT = "Café 🙂 naïve, don't! שלום e\u0301 " * 3
+
+
+@pytest.mark.parametrize("tokenizer", [Byte(), Character(), Word(), Bpe(vocab=300)], ids=str)
+@pytest.mark.parametrize("prompt", ["", "Café 🙂", "never seen"])
+def test_text_as_it_comes_is_the_text_at_the_end(tokenizer, prompt):
+    vocabulary = tokenizer.learn(iter([TEXT]))
+    model = LanguageModel(SMALL.set("init", InitSpec.torch()), vocabulary.size).eval()
+    trained = replace(made(), vocabulary=vocabulary, model=model)
+    asked = {"tokens": 60, "sampling": Sampling(seed=2)}
+    screen = io.StringIO()
+    write_along(trained, prompt, screen, **asked)
+    assert screen.getvalue() == prompt + generate(trained, prompt, **asked)[0].text + "\n"
+
+
+@pytest.mark.parametrize("length", [2, 11, 12, 13, 14, 18, 19, 20, 100, 101])
+@pytest.mark.parametrize("block", [1, 2, 5, 12])
+def test_a_long_text_is_scored_as_if_window_by_window(length, block, monkeypatch):
+    monkeypatch.setattr(predict, "AT_ONCE", 3 * block)
+    trained = made(SMALL.set("block", block))
+    text = "".join(chr(97 + n * n % 26) for n in range(length))
+    ids = torch.from_numpy(trained.vocabulary.encode([text])[0].astype(np.int64))
+    half, wanted = block // 2, [None]
+    with torch.inference_mode():
+        for n in range(1, length):  # each token after what its window shows of those before it
+            start = 0 if n <= block else -(-(n - block) // (block - half)) * (block - half)
+            logits = trained.model(ids[None, start:n])[0, -1]
+            wanted.append(float(-logits.log_softmax(dim=-1)[ids[n]]))
+    assert predict.score(trained, text).losses == pytest.approx(wanted, abs=1e-5)
+
+
+def test_bytes_that_are_no_character_are_named_as_bytes():
+    names = Bpe(vocab=300).learn(iter(["any text"])).names()
+    assert r"\xf0" in names
+    assert not any("ð" in name for name in names)

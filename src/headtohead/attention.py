@@ -123,13 +123,14 @@ class LayerCache:
         elif torch.is_grad_enabled():
             self.k, self.v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
         else:
-            old, more = self.k.shape[2], k.shape[2]
-            if self.room is None or self.room[0].shape[2] < old + more:
-                self.room = _with_room(self.k, 2 * (old + more)), _with_room(self.v, 2 * (old + more))
+            old, more = self.k.size(2), k.size(2)
+            now = old + more
+            if self.room is None or self.room[0].size(2) < now:
+                self.room = _with_room(self.k, 2 * now), _with_room(self.v, 2 * now)
             keys, values = self.room
             keys.narrow(2, old, more).copy_(k)
             values.narrow(2, old, more).copy_(v)
-            self.k, self.v = keys.narrow(2, 0, old + more), values.narrow(2, 0, old + more)
+            self.k, self.v = keys.narrow(2, 0, now), values.narrow(2, 0, now)
         return self.k, self.v
 
     def rows(self, count: int) -> LayerCache:
@@ -149,18 +150,21 @@ class Ahead:
     """Who may look at whom at every place of the block, worked out once: token by token it takes longer than the
     attention itself."""
 
-    places: Tensor  # (1, block)
-    allowed: Tensor  # (1, 1, block, block)
+    j: Tensor  # (1, 1, 1, block)
+    i: tuple[Tensor, ...]  # block times (1, 1, 1, 1)
+    allowed: tuple[Tensor, ...]  # block times (1, 1, 1, block)
     whole: list[bool]  # whether the token at a place sees all up to itself
 
     @classmethod
     def of(cls, places: Tensor, allowed: Tensor) -> Ahead:
+        """Of places (block,) and what is allowed there (1, 1, block, block)."""
         last = allowed[0, 0] | torch.ones_like(allowed[0, 0]).triu(1)
-        return cls(places, allowed, last.all(dim=-1).tolist())
+        j = places.view(1, 1, 1, -1)
+        rows = allowed.expand(1, 1, len(places), len(places)).permute(2, 0, 1, 3)[:, None].unbind()
+        return cls(j, places.view(-1, 1, 1, 1, 1).unbind(), rows, last.all(dim=-1).tolist())
 
     def reach(self, place: int) -> Reach:
-        i, j = self.places.narrow(1, place, 1).view(1, 1, 1, 1), self.places.narrow(1, 0, place + 1).view(1, 1, 1, -1)
-        allowed = self.allowed.narrow(2, place, 1).narrow(3, 0, place + 1)
+        i, j, allowed = self.i[place], self.j.narrow(3, 0, place + 1), self.allowed[place].narrow(3, 0, place + 1)
         return Reach(i, j, allowed, None, None, None) if self.whole[place] else Reach.of(allowed, i, j, None)
 
 
@@ -211,9 +215,11 @@ class Attention(nn.Module):
             self.fuse = fusion.build(dims, layer)
         self.out = nn.Linear(H * d, dims.width, bias=biases.out)
         self.out.into_residual = True  # type: ignore[assignment]
-        self.head_width, self.dropout = d, dropout
+        self.head_width, self.root, self.dropout = d, math.sqrt(d), dropout
+        self.each = [H, kv_heads, kv_heads]  # heads of q, k and v
 
     def forward(self, x: Tensor, reach: Reach, position: LayerHooks, cache: LayerCache | None = None) -> Tensor:
+        """x and the result are (B, Tq, D); packed (N, D); or one token of each text (B, D)."""
         q, k, v = self._projected(x, reach, cache)
         q = position.rotate(self.q_norm(q), reach.i)  # (B, H, Tq, d)
         k = position.rotate(self.k_norm(k), reach.i)  # (B, Hkv, Tq, d)
@@ -223,17 +229,18 @@ class Attention(nn.Module):
         if group > 1:  # each key and value head serves `group` query heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         bias = position.bias(q, k, reach.i, reach.j)
-        scale = position.scale / math.sqrt(self.head_width)
+        scale = position.scale / self.root
         attend = self._explicit if self.path == "explicit" else self._sdpa
         o = attend(q, k, v, bias, reach, scale)  # (B, H, Tq, d)
         o = self.fuse(o if reach.some is None else o * reach.some, reach.keep)
-        o = o.transpose(1, 2).flatten(2)
-        return self.out(o if reach.packing is None else reach.packing.pack(o))  # (B, Tq, D), or packed as x was
+        if x.dim() == 3:
+            return self.out(o.transpose(1, 2).flatten(2))  # (B, Tq, D)
+        return self.out(o.flatten(1) if reach.packing is None else reach.packing.pack(o.transpose(1, 2).flatten(2)))
 
     def _projected(self, x: Tensor, reach: Reach, cache: LayerCache | None) -> tuple[Tensor, ...]:
         """q (B, H, T, d), k and v (B, Hkv, T, d) by one product: three of a third the size take longer."""
-        layers = (self.q, self.k, self.v)
-        if any(_is_watched(layer) for layer in layers):  # by a tap, or replaced: each must be called itself
+        layers = self.q, self.k, self.v
+        if _is_watched(self.q) or _is_watched(self.k) or _is_watched(self.v):  # by a tap, or replaced: call each itself
             together = torch.cat([layer(x) for layer in layers], dim=-1)
         elif cache is None or torch.is_grad_enabled():
             together = F.linear(x, *_side_by_side(layers))
@@ -242,9 +249,11 @@ class Attention(nn.Module):
             together = F.linear(x, *cache.projection)
         if reach.packing is not None:
             together = reach.packing.spread(together)
-        d = self.head_width
-        heads = together.view(*together.shape[:2], -1, d).transpose(1, 2)  # of all three, one behind the other
-        return heads.split_with_sizes([layer.out_features // d for layer in layers], 1)
+        if together.dim() == 2:
+            heads = together.view(len(x), -1, 1, self.head_width)
+        else:
+            heads = together.view(*together.shape[:2], -1, self.head_width).transpose(1, 2)
+        return heads.split_with_sizes(self.each, 1)  # they stand one behind the other
 
     def _explicit(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, reach: Reach, scale: float) -> Tensor:
         scores = scale * (q @ k.transpose(-1, -2))
@@ -272,4 +281,4 @@ def _bias_or_zeros(layer: nn.Linear) -> Tensor:
 
 
 def _is_watched(layer: nn.Module) -> bool:
-    return type(layer) is not nn.Linear or bool(layer._forward_hooks or layer._forward_pre_hooks)
+    return type(layer).forward is not nn.Linear.forward or bool(layer._forward_hooks or layer._forward_pre_hooks)

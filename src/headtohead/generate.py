@@ -21,6 +21,7 @@ from torch import Tensor
 from headtohead.attention import Cache
 from headtohead.data.tokenizers import SPECIAL, UNKNOWN
 from headtohead.errors import InputError
+from headtohead.lean import lean
 from headtohead.model import LanguageModel
 from headtohead.trained import Trained
 
@@ -176,7 +177,7 @@ class Cached:
     """Keys and values kept from token to token, and made anew when the window slides."""
 
     def __init__(self, model: LanguageModel) -> None:
-        self.model = model
+        self.model = lean(model)
         self.cache: Cache | None = None
 
     def next(self, window: Tensor, length: int) -> Tensor:
@@ -198,8 +199,8 @@ def draw(logits: Tensor, window: Tensor, sampling: Sampling, u: np.ndarray) -> t
     """The next token of each sample and its probability under the model itself; u (B,) is chance, from 0 to 1. What
     stands for padding and for the unknown is never said."""
     logits = logits.clone()
-    logits[:, : len(SPECIAL)] = -torch.inf
-    plain = logits
+    logits.narrow(1, 0, len(SPECIAL)).fill_(-torch.inf)
+    own = logits.softmax(dim=-1)
     if sampling.repetition_penalty != 1:
         said = logits.gather(1, window)
         said = torch.where(said > 0, said / sampling.repetition_penalty, said * sampling.repetition_penalty)
@@ -208,7 +209,7 @@ def draw(logits: Tensor, window: Tensor, sampling: Sampling, u: np.ndarray) -> t
         ids = logits.argmax(dim=-1)
     else:
         ids = _drawn(logits.double() / sampling.temperature, sampling, torch.from_numpy(u))
-    return ids, (plain.gather(1, ids[:, None])[:, 0] - plain.logsumexp(dim=-1)).exp()
+    return ids, own.gather(1, ids.unsqueeze(1)).squeeze(1)
 
 
 def _drawn(logits: Tensor, sampling: Sampling, u: Tensor) -> Tensor:

@@ -197,17 +197,18 @@ class Trunk(nn.Module):
     def _ahead(self, ids: Tensor) -> Ahead:
         places = torch.arange(self.spec.block, device=ids.device)
         allowed = self.spec.pattern.allowed(places[None, None, :, None], places[None, None, None, :])
-        return Ahead.of(places[None], allowed)
+        return Ahead.of(places, allowed)
 
     def _next(self, ids: Tensor, cache: Cache, seen: int) -> Tensor:
         """One token more where all stand at their own places: the same as in `forward`, with nothing worked out anew
         that was known before."""
         assert cache.ahead is not None
-        reach, cache.positions = cache.ahead.reach(seen), cache.ahead.places.narrow(1, 0, seen + 1)
-        x = self.embedding_norm(self.position.embed(self.tokens(ids), reach.i.view(1, 1)))
+        reach = cache.ahead.reach(seen)
+        cache.positions = reach.j.view(1, -1)
+        x = self.embedding_norm(self.position.embed(self.tokens(ids), reach.i.view(1, 1))).squeeze(1)  # (B, D)
         for n, block in enumerate(self.blocks):
             x = block(x, reach, self.position.layer(n), cache.layers[n])
-        return self.last(x)
+        return self.last(x).unsqueeze(1)
 
 
 def _positions(ids: Tensor, keep: Tensor | None, cache: Cache | None) -> Tensor:

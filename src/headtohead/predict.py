@@ -56,6 +56,7 @@ class Score:
 
 
 SHOWN = 400  # tokens of a text on the screen
+AT_ONCE = 8192  # tokens of a long text read at once
 Styled = list[tuple[str, str]]  # texts, each with its style
 
 
@@ -118,13 +119,7 @@ def score(trained: Trained, text: str) -> Score:
     ids = vocabulary.encode([text])[0].astype(np.int64)
     if len(ids) < 2:
         raise InputError("the text has fewer than two tokens, and the first is only given: give a longer text")
-    block = trained.spec.arm.model.block
-    losses: list[float | None] = [None]
-    while len(losses) < len(ids):
-        start = max(0, len(losses) - 1 - block // 2) if len(losses) > 1 else 0
-        window = torch.from_numpy(ids[start : start + block + 1])[None]
-        found = model.token_losses(window[:, :-1], window[:, 1:])[0].tolist()
-        losses += found[len(losses) - 1 - start :]
+    losses = [None, *_losses(model, ids)]
     counted = [x for x in losses if x is not None]
     loss = float(np.mean(counted))
     names, given = vocabulary.names(), len(vocabulary.decode(ids[:1]).encode())  # the first token costs nothing
@@ -136,6 +131,22 @@ def score(trained: Trained, text: str) -> Score:
         losses=tuple(losses),
         unknown=int((ids == UNKNOWN).sum()),
     )
+
+
+def _losses(model: LanguageModel, ids: np.ndarray) -> list[float]:
+    """Of every token but the first, by windows one behind the other, many at once."""
+    block = model.spec.block
+    more = block - block // 2  # tokens a window adds, after the first
+    starts = range(0, max(1, len(ids) - 1 - block // 2), more)
+    whole = [start for start in starts if start + block < len(ids)]
+    at_once = max(1, AT_ONCE // block)
+    groups = [*(whole[n : n + at_once] for n in range(0, len(whole), at_once)), *([s] for s in starts[len(whole) :])]
+    found: list[float] = []
+    for group in groups:
+        windows = torch.from_numpy(np.stack([ids[start : start + block + 1] for start in group]))
+        for start, row in zip(group, model.token_losses(windows[:, :-1], windows[:, 1:]).tolist(), strict=True):
+            found += row[len(found) - start :]
+    return found
 
 
 def score_samples(trained: Trained) -> dict[str, Score]:

@@ -17,20 +17,18 @@ __all__ = ["generate", "show", "write_along"]
 def write_along(trained: Trained, prompt: str, to: TextIO, **asked: Any) -> None:
     """One sample, written while it is made. What is not yet a whole character waits for the next token."""
     decode = trained.vocabulary.decode
-    ids = prompt_ids(trained, prompt).tolist()
-    said = decode(ids) if prompt else ""
-    after = len(said)
-    ids = ids if prompt else []
+    ids = prompt_ids(trained, prompt).tolist() if prompt else []
+    start, said = 0, len(ids)  # ids[start:said] are on the screen, and are all of it that what follows depends on
     for n, token in enumerate(stream(trained, prompt, **asked)):
         if n == 0:  # not before it is known that there is something to add
             to.write(prompt)
         ids.append(token.ids[0])
-        whole = decode(ids)
-        if not whole.endswith("�"):
-            to.write(whole[after:])
+        before, now = decode(ids[start:said]), decode(ids[start:])
+        if not now.endswith("\ufffd"):
+            to.write(now[len(before) :])
             to.flush()
-            after = len(whole)
-    to.write(decode(ids)[after:] + "\n")
+            start, said = said, len(ids)
+    to.write(decode(ids[start:])[len(decode(ids[start:said])) :] + "\n")
 
 
 def show(made: list[Generated], console: Console, probabilities: bool) -> None:

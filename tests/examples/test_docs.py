@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from runs.small import start
+
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
 PAGES += ["docs/how-to/look-inside.md", "docs/how-to/puzzles.md"]
@@ -33,8 +35,8 @@ def test_page(page: str, tmp_path: Path) -> None:
             run([sys.executable, "-W", "error", "-c", text], tmp_path, environment, 0)
         elif kind == "sh":
             for line in text.splitlines():
-                wanted = re.search(r"# exits with (\d)$", line)
-                run(["sh", "-c", line], tmp_path, environment, int(wanted[1]) if wanted else 0)
+                line, _, code = line.partition(" # exits with ")
+                walk(line, tmp_path, environment, int(code or 0))
 
 
 def shown(page: Path) -> list[tuple[str, list[str]]]:
@@ -60,19 +62,12 @@ SHOWN = [
 
 @pytest.mark.parametrize(("command", "lines"), SHOWN)
 def test_commands_print_what_the_page_shows(command: str, lines: list[str]) -> None:
-    program = str(Path(sys.executable).parent / "h2h")
-    done = subprocess.run(
-        [program, *shlex.split(command)[1:]],
-        env={**os.environ, "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == (1 if any("broken " in line for line in lines) else 0), done.stderr
-    printed = " ".join(done.stdout.split())
+    done = start(*shlex.split(command)[1:], environment={**os.environ, "COLUMNS": "120"}).wait(300)
+    assert done.code == (1 if any("broken " in line for line in lines) else 0), done.err
+    printed = " ".join(done.out.split())
     for line in lines:
         if "…" not in line:
-            assert " ".join(line.split()) in printed, done.stdout
+            assert " ".join(line.split()) in printed, done.out
 
 
 def test_readme_program() -> None:
@@ -86,6 +81,15 @@ def test_readme_lists_every_file() -> None:
     tree = (ROOT / "README.md").read_text(encoding="utf-8")
     missing = [f.name for f in (ROOT / "src" / "headtohead").rglob("*.py") if f.name not in tree]
     assert missing == []
+
+
+def walk(line: str, folder: Path, environment: dict[str, str], wanted: int) -> None:
+    """A line as typed: what a shell must read goes to one, other commands are there at once."""
+    if not line.startswith("h2h ") or set(line) & set("|<>&;$*~"):
+        run(["sh", "-c", line], folder, environment, wanted)
+    else:
+        done = start(*shlex.split(line)[1:], folder=folder, environment=environment).wait(900)
+        assert done.code == wanted, f"{line}\n{done.out}\n{done.err}"
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str], wanted: int) -> None:

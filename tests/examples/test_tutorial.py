@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from test_docs import ROOT, blocks, run
+from test_docs import ROOT, blocks
+from test_docs import walk as walk_line
 from typer.main import get_command
 
 from headtohead.cli import app
-from runs.small import Done, h2h, start
+from runs.small import Done, h2h
 
 TUTORIAL = ROOT / "docs" / "tutorial"
 BUGS = TUTORIAL / "bugs"
@@ -71,12 +72,7 @@ def walk(page: Path, desk: Path, changed: Callable[[str], str]) -> None:
             if kind == "python":
                 (desk / str(named(text))).write_text(text, encoding="utf-8")
     for command in commands("".join(text for kind, text in blocks(page) if kind == "sh")):
-        line = changed(command.line)
-        if line.startswith("h2h "):
-            done = start(*shlex.split(line)[1:]).wait(900)
-            assert done.code == command.code, f"{line}\n{done.out}\n{done.err}"
-        else:
-            run(["sh", "-c", line], desk, dict(os.environ), command.code)
+        walk_line(changed(command.line), desk, dict(os.environ), command.code)
 
 
 @pytest.mark.slow

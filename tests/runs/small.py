@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +44,15 @@ def results(folder: Path) -> dict[str, Any]:
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
-    ["headtohead.commands", "headtohead.screen", "headtohead.predict", "rich.table", "torch._dynamo"]
+    [
+        "headtohead.commands",
+        "headtohead.look_commands",
+        "headtohead.screen",
+        "headtohead.predict",
+        "rich.table",
+        "torch._dynamo",
+        "matplotlib.figure",
+    ]
 )
 
 
@@ -72,11 +81,17 @@ class Running:
         return Done(self.process.exitcode, out, err)
 
 
-def start(*arguments: object, largest: int | None = None, before: Callable[[], None] | None = None) -> Running:
-    """`h2h …` in a process of its own; no file of it grows beyond `largest` bytes."""
-    files = Path.cwd() / f"process-{time.monotonic_ns()}"
-    given = ([*map(str, arguments)], dict(os.environ), str(Path.cwd()), str(files), largest, before)
-    process = _SERVER.Process(target=_command, args=given)
+def start(
+    *arguments: object,
+    largest: int | None = None,
+    before: Callable[[], None] | None = None,
+    folder: Path | None = None,
+    environment: dict[str, str] | None = None,
+) -> Running:
+    """`h2h …` in a process of its own, here unless a folder is given; no file of it grows beyond `largest` bytes."""
+    files = Path(tempfile.mkdtemp()) / "said"
+    given = [*map(str, arguments)], environment or dict(os.environ), str(folder or Path.cwd()), str(files)
+    process = _SERVER.Process(target=_command, args=(*given, largest, before))
     process.start()
     return Running(process, files)
 

@@ -125,11 +125,11 @@ def _refuse_long_words(texts: Iterable[str]) -> None:
 
 
 def _readable(piece: str) -> str:
-    """A byte-level piece as it reads: its space shown, its bytes decoded where they are whole characters."""
+    """A byte-level piece as it reads: its space shown, bytes that are no whole character as \\xNN."""
     alphabet = _byte_of()
     try:
-        return bytes(alphabet[c] for c in piece).decode()
-    except (KeyError, UnicodeDecodeError):
+        return bytes(alphabet[c] for c in piece).decode("utf-8", "backslashreplace")
+    except KeyError:  # no byte stands for it: a token that was added
         return piece
 
 
