@@ -40,7 +40,7 @@ _HOMES = {
     "parts.optimizers": ["Optimizer", "AdamW", "Adam", "SGD", "Adagrad", "Muon"],
     "parts.schedules": ["Schedule", "Constant", "WarmupCosine", "OneCycle"],
     "parts.samplings": ["Sampling", "RandomWindows", "ShuffledWindows"],
-    "data.tokenizers": ["Tokenizer", "Vocabulary", "Word", "Bpe", "Character", "Byte"],
+    "data.tokenizers": ["Tokenizer", "Vocabulary", "Word", "Bpe", "Character", "Byte", "Pieces"],
     "data.preparations": ["Preparation", "AsIs", "Lowercase", "Plays"],
     "data.corpora": [
         "Corpus",
@@ -54,6 +54,7 @@ _HOMES = {
         "Held",
     ],
     "data.splits": ["DataSpec"],
+    "pretrained.start": ["Start", "Fresh", "Pretrained"],
     "train": ["TrainSpec", "Trainer"],
     "evaluate": ["EvalSpec"],
     "arm": ["Arm", "RunSpec"],

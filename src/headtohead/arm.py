@@ -13,6 +13,7 @@ from headtohead.errors import InputError
 from headtohead.evaluate import EvalSpec
 from headtohead.model import ModelSpec
 from headtohead.parts import Full
+from headtohead.pretrained.start import Fresh, Start
 from headtohead.spec import Spec, knob
 from headtohead.train import TrainSpec
 
@@ -24,6 +25,7 @@ class Arm(Spec):
     data: DataSpec = knob(default=DataSpec(), help="what it reads")
     tokenizer: Tokenizer = knob(default=Bpe(), help="how text becomes tokens")
     model: ModelSpec = knob(default=ModelSpec(), help="what it is made of")
+    start: Start = knob(default=Fresh(), help="what weights it starts from")
     train: TrainSpec = knob(default=TrainSpec(), help="how it is trained")
     evaluate: EvalSpec = knob(default=EvalSpec(), help="how it is looked at")
 
@@ -64,7 +66,8 @@ class RunSpec(Spec):
     protocol: int = knob(default=1, help="raised when a change to the program changes results")
 
     def resolved(self) -> RunSpec:
-        """With the fingerprint of the data: the same name with other text in it is another run."""
+        """With the fingerprints of the data and of what was learned elsewhere: the same name with another content is
+        another run."""
         corpus = self.arm.data.corpus
         content = corpus.fingerprint()
         if corpus.content and corpus.content != content:
@@ -73,7 +76,8 @@ class RunSpec(Spec):
                 "or train anew without --resume"
             )
         data = dataclasses.replace(self.arm.data, corpus=dataclasses.replace(corpus, content=content))
-        return dataclasses.replace(self, arm=dataclasses.replace(self.arm, data=data))
+        start, tokenizer = self.arm.start.resolved(), self.arm.tokenizer.resolved()
+        return dataclasses.replace(self, arm=dataclasses.replace(self.arm, data=data, start=start, tokenizer=tokenizer))
 
 
 def run_specs(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> dict[int, RunSpec]:

@@ -15,11 +15,12 @@ from headtohead import store
 from headtohead.arm import Arm, RunSpec, read_run, run_specs
 from headtohead.data.corpora import Corpus, Files, Held, corpus_named
 from headtohead.errors import InputError, nearest
+from headtohead.imported import named
 from headtohead.machine import check_threads, choose_device
 from headtohead.outcome import find_runs
 from headtohead.runs import Event, Finished, NotBegun, Options, Stopped
 from headtohead.spec import Spec
-from headtohead.trained import Trained, load_trained
+from headtohead.trained import Trained
 from headtohead.userfiles import load_file
 from headtohead.workers import execute_many
 
@@ -58,13 +59,16 @@ def arm_for(
     label: str | None,
     settings: list[str],
 ) -> Arm:
+    return Arm.of(task, corpus_for(data, validation, test, text, label)).settings(settings)
+
+
+def corpus_for(
+    data: str | None, validation: str | None, test: str | None, text: str | None, label: str | None
+) -> Corpus | None:
     corpus = corpus_named(data) if data else None
     own = {"validation": validation, "test": test, "text": text, "label": label}
     given = {k: v for k, v in own.items() if v is not None}
-    if given:
-        corpus = _own(corpus, given)
-    arm = Arm.of(task, corpus)
-    return arm.settings(settings)
+    return _own(corpus, given) if given else corpus
 
 
 def _own(corpus: Corpus | None, given: dict[str, str]) -> Corpus:
@@ -123,11 +127,11 @@ def exit_code(ended: list[Event]) -> int:
 
 
 def trained(name: str, step: int | None) -> Trained:
-    """The model of one run; of an arm with several, that of the first seed."""
+    """The model of one run, of an arm with several that of the first seed; or of a checkpoint."""
     import torch
 
     torch.set_num_threads(1)
-    return load_trained(find_runs(name, store.home())[0], step)
+    return named(name, step)
 
 
 def seeds_of(name: str) -> list[store.Record]:
@@ -219,7 +223,7 @@ def bench(task: str, folder: str, rounds: int, steps: int, only: list[str] | Non
 
     if not Path(folder).is_dir():
         raise InputError(f"there is no folder {folder}: the contenders come with the repository; run this in its root")
-    known = (*bench.TASKS, "generation", "all")
+    known = (*bench.TASKS, "generation", "finetune", "all")
     if task not in known:
         raise InputError(f"no task '{task}' to measure: {nearest(task, known)}")
     chosen = bench.TASKS if task == "all" else [t for t in bench.TASKS if t == task]
@@ -228,6 +232,10 @@ def bench(task: str, folder: str, rounds: int, steps: int, only: list[str] | Non
         from headtohead.bench_generation import measure
 
         results.append(measure(rounds))
+    if task == "finetune":  # not among all: it needs SST-2 and the checkpoint
+        from headtohead import bench_finetune
+
+        results.append(bench_finetune.measure(corpus_named("sst2"), rounds, os.cpu_count() or 1))
     if out is not None:
         store.write_whole(Path(out), json.dumps([r.to_json() for r in results], indent=2) + "\n")
     return results

@@ -33,6 +33,10 @@ class EvalSpec(Spec):
         default="all", help="of overlapping windows count all tokens, or only those not yet counted"
     )
     windows: int | None = knob(default=None, ge=1, help="only the first so many windows of a set; none: all")
+    tests: bool = knob(default=True, help="read the test sets at the end; a search reads them for its choice alone")
+    keep: Literal["last", "best"] = knob(
+        default="last", help="which weights a run ends with: the last, or those of the best look at the validation set"
+    )
     watch_test: bool = knob(default=False, help="look at the test sets along the way too, to retrace a published curve")
     batch: int = knob(default=64, ge=1, help="texts or windows at a time")
     snapshots: int | tuple[int, ...] = knob(
@@ -40,6 +44,8 @@ class EvalSpec(Spec):
     )
 
     def check(self) -> None:
+        if self.watch_test and not self.tests:
+            raise InputError("evaluate.watch_test looks at the test sets, and evaluate.tests=false forbids it: choose")
         if isinstance(self.snapshots, int) and self.snapshots < 1:
             raise InputError(f"evaluate.snapshots={self.snapshots}: say how many, or the steps themselves: (0, 100)")
 

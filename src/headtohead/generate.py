@@ -10,7 +10,7 @@ Shapes: B samples of one prompt, V words of the vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from headtohead.attention import Cache
-from headtohead.data.tokenizers import SPECIAL, UNKNOWN
+from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError
+from headtohead.imported import opened
 from headtohead.lean import lean
 from headtohead.model import LanguageModel
 from headtohead.trained import Trained
@@ -78,7 +79,7 @@ class Token:
 
 
 def generate(
-    trained: Trained,
+    run: Trained | str,
     prompt: str = "",
     *,
     tokens: int = 50,
@@ -86,11 +87,12 @@ def generate(
     sampling: Sampling | None = None,
     cached: bool = True,
 ) -> list[Generated]:
-    """So many samples of what follows the prompt."""
+    """So many samples of what follows the prompt. A run is a loaded one, or the name of one or of a checkpoint."""
+    trained = opened(run)
     drawn = list(stream(trained, prompt, tokens=tokens, samples=samples, sampling=sampling, cached=cached))
     vocabulary, names = trained.vocabulary, trained.vocabulary.names()
     before = prompt_ids(trained, prompt).tolist()
-    unknown = sum(i == UNKNOWN for i in before) if prompt else 0
+    unknown = sum(i == vocabulary.unknown for i in before) if prompt else 0
     made = []
     for n in range(samples):
         ids = [token.ids[n] for token in drawn]
@@ -102,7 +104,7 @@ def generate(
 
 
 def stream(
-    trained: Trained,
+    run: Trained | str,
     prompt: str = "",
     *,
     tokens: int = 50,
@@ -111,31 +113,40 @@ def stream(
     cached: bool = True,
 ) -> Iterator[Token]:
     """As `generate`, token by token."""
+    trained = opened(run)
     model = trained.model
     if not isinstance(model, LanguageModel):
-        raise InputError(f"run {trained.record.id} is a classifier: use h2h classify")
+        raise InputError(trained.instead)
     if tokens < 1 or samples < 1:
         raise InputError("give at least one token and one sample")
     if tokens * samples > MOST:
         raise InputError(f"{samples:,} × {tokens:,} tokens are more than {MOST:,}: ask for fewer at once")
-    given = prompt_ids(trained, prompt)
-    yield from continued(model, given, tokens, samples, sampling or Sampling(), cached=cached)
+    given, silent = prompt_ids(trained, prompt), trained.vocabulary.silent
+    yield from continued(model, given, tokens, samples, sampling or Sampling(), cached=cached, silent=silent)
 
 
 def prompt_ids(trained: Trained, prompt: str) -> Tensor:
     """(T,). Something must be read before the first prediction: where nothing is given, a line's end."""
-    ids = trained.vocabulary.encode([prompt or "\n"])[0].astype(np.int64)
+    vocabulary = trained.vocabulary
+    ids = vocabulary.encode([prompt or "\n"])[0].astype(np.int64)
     if not len(ids) and prompt:
         raise InputError("the prompt has no token: give words, or leave it out")
-    return torch.from_numpy(ids if len(ids) else np.array([UNKNOWN]))
+    return torch.from_numpy(ids if len(ids) else np.array([max(vocabulary.unknown, 0)]))
 
 
 @torch.inference_mode()
 def continued(
-    model: LanguageModel, prompt: Tensor, tokens: int, samples: int, sampling: Sampling, *, cached: bool = True
+    model: LanguageModel,
+    prompt: Tensor,
+    tokens: int,
+    samples: int,
+    sampling: Sampling,
+    *,
+    cached: bool = True,
+    silent: Sequence[int] = Vocabulary.silent,
 ) -> Iterator[Token]:
     """Ids that follow a prompt (T,), one of each sample at a time."""
-    block = model.spec.block
+    block, never = model.spec.block, torch.tensor(silent, dtype=torch.long)
     draws = np.stack([np.random.default_rng([sampling.seed, n]).random(tokens) for n in range(samples)])
     text = torch.cat([prompt.expand(samples, -1), prompt.new_zeros(samples, tokens)], dim=1)  # (B, all)
     read = Cached(model) if cached and not looks_ahead(model) else Uncached(model)
@@ -143,7 +154,7 @@ def continued(
         end = len(prompt) + n
         start = window_start(end, block)
         logits = read.next(text[:, start:end], end - start)
-        ids, p = draw(logits, text[:, start:end], sampling, draws[:, n])
+        ids, p = draw(logits, text[:, start:end], sampling, draws[:, n], never)
         text[:, end] = ids
         yield Token(tuple(ids.tolist()), tuple(p.tolist()))
 
@@ -159,7 +170,9 @@ def window_start(end: int, block: int) -> int:
 
 def looks_ahead(model: LanguageModel) -> bool:
     """Whether a token's state depends on later ones, so that it cannot be kept."""
-    return not (model.spec.pattern.is_causal(model.spec.block) and model.spec.fusion.causal)
+    places = torch.arange(model.spec.block)
+    later = (model.spec.pattern.allowed(i[:, None], places) & (places > i[:, None]) for i in places.split(256))
+    return not model.spec.fusion.causal or any(bool(seen.any()) for seen in later)
 
 
 class Uncached:
@@ -195,11 +208,12 @@ class Cached:
 # -- one token ---------------------------------------------------------------------------------------------------------
 
 
-def draw(logits: Tensor, window: Tensor, sampling: Sampling, u: np.ndarray) -> tuple[Tensor, Tensor]:
+def draw(
+    logits: Tensor, window: Tensor, sampling: Sampling, u: np.ndarray, never: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """The next token of each sample and its probability under the model itself; u (B,) is chance, from 0 to 1. What
-    stands for padding and for the unknown is never said."""
-    logits = logits.clone()
-    logits.narrow(1, 0, len(SPECIAL)).fill_(-torch.inf)
+    stands for padding and for the unknown is never said: ids in `never`."""
+    logits = logits.index_fill(1, torch.tensor(Vocabulary.silent) if never is None else never, -torch.inf)
     own = logits.softmax(dim=-1)
     if sampling.repetition_penalty != 1:
         said = logits.gather(1, window)

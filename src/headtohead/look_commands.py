@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 from headtohead import store
 from headtohead.commands import given, seeds_of, trained
 from headtohead.data.batches import Batch, windows
+from headtohead.data.checkpoints import find, is_checkpoint
+from headtohead.data.corpora import corpus_named
 from headtohead.errors import InputError
 from headtohead.inspect import draw as pictures
 from headtohead.inspect.evolution import MEASURES, TEXTS, Evolution, evolution
 from headtohead.inspect.maps import Maps, attention
-from headtohead.inspect.surgery import Surgery, surgery
+from headtohead.inspect.surgery import Surgery, reading, surgery
 from headtohead.outcome import find_runs
+from headtohead.pretrained.architectures import UnknownArchitecture
 from headtohead.tasks import work_on
 from headtohead.trained import Trained, load_steps, snapshot_steps
 
@@ -52,26 +55,33 @@ def films(
     if film and (compare is not None or step is not None or str(out).lower().endswith(".html")):
         raise InputError("--film is a picture of one run at all its steps: leave out --compare, --step and .html")
     all_steps = step is None and (film or (out is not None and out.lower().endswith(".html")))
-    if film and not snapshot_steps(find_runs(run, store.home())[0]):
+    if film and not snapshot_steps(_run(run)):
         raise InputError(f"run {run} kept no weights on the way: train it with --set evaluate.snapshots=20")
     names = [run] if compare is None else [run, compare]
     return [[m.only(layers, heads) for m in _frames(name, text, step, all_steps)] for name in names]
 
 
+def _run(name: str) -> store.Record:
+    """A run, and nothing but a run."""
+    if is_checkpoint(name):
+        raise InputError(f"{name} is a checkpoint: it has no steps and no seeds to look at")
+    return find_runs(name, store.home())[0]
+
+
 def _frames(name: str, text: str, step: int | None, all_steps: bool) -> Iterator[Maps]:
-    if (Path(name) / "config.json").is_file():
+    try:
+        model = trained(name, step)
+    except UnknownArchitecture:
         from headtohead.inspect.hugging_face import hub_attention, load_folder
 
-        if step is not None:
-            raise InputError(f"{name} is a Hugging Face model: it has no steps to choose from")
-        yield hub_attention(load_folder(Path(name)), text)
+        yield hub_attention(load_folder(find(name).folder), text)  # by its own code, and not by ours
         return
-    if not all_steps:
-        yield attention(trained(name, step), text)
+    if not all_steps or model.checkpoint:
+        yield attention(model, text)
         return
-    trained(name, None)  # says what is wrong with it, and that one thread will do
-    record = find_runs(name, store.home())[0]
-    steps = sorted({*snapshot_steps(record), int((record.result or {})["steps"])})
+    record = model.record
+    result = record.result or {}
+    steps = sorted({*snapshot_steps(record), int(result.get("weights_of", result["steps"]))})
     if len(steps) > FRAMES:
         steps = [steps[round(n * (len(steps) - 1) / (FRAMES - 1))] for n in range(FRAMES)]
     for model in load_steps(record, steps):
@@ -100,7 +110,8 @@ def show(films: Films, console: Console) -> None:
         step = "" if maps.step is None else f", step {maps.step:,}"
         console.print(f"{maps.name}{step}", markup=False)
         said = ", ".join(f"{name!r} {p:.3f}" for name, p in maps.answers)
-        console.print(f"{'next token' if maps.task == 'lm' else 'label'}: {said}", markup=False)
+        asked = {"lm": "next token: ", "classifier": "label: "}.get(maps.task, "")
+        console.print(f"{asked}{said or maps.answer()}", markup=False)
         console.print(_heads(maps, console.width))
         for check in maps.checks:
             mark, style = {"proved": ("✓", "green"), "broken": ("✗", "bold red")}.get(check.verdict, ("–", "dim"))
@@ -130,6 +141,7 @@ def _heads(maps: Maps, width: int) -> Any:
 
 
 def evolve(run: str, text: str | None) -> Iterator[float | Evolution]:
+    _run(run)
     records = seeds_of(run)
     trained(records[0].id, None)
     yield from evolution(records, partial(_texts, None if text is None else given(text)))
@@ -173,10 +185,18 @@ def draw_evolution(found: Evolution, kind: str) -> bytes:
 # -- heads -------------------------------------------------------------------------------------------------------------
 
 
-def operate(run: str, on: str | None, items: int, alone: bool) -> Iterator[float | Surgery]:
-    records = find_runs(run, store.home())[:1] if alone else seeds_of(run)
-    trained(records[0].id, None)
-    yield from surgery(records, on, items)
+def operate(run: str, on: str | None, items: int, alone: bool, data: str | None = None) -> Iterator[float | Surgery]:
+    model = trained(run, None)
+    if not model.checkpoint and data is not None:
+        raise InputError(f"run {model.record.id} is measured on its own data: leave out --data")
+    if model.task == "encoder":
+        raise InputError(model.instead)
+    if model.checkpoint and data is None:
+        raise InputError(f"{run} is a checkpoint, and brings no texts: give some with --data")
+    if data is not None:
+        yield from surgery([reading(model, corpus_named(data))], on, items)
+    else:
+        yield from surgery([model.record] if alone else seeds_of(run), on, items)
 
 
 def show_surgery(found: Surgery, console: Console) -> None:
@@ -190,8 +210,7 @@ def show_surgery(found: Surgery, console: Console) -> None:
         row = (f"{e.difference:+.4f}", texts, *seeds)
         table.add_row(e.name, *(cell.replace("-", "−") for cell in row))
     console.print(table)
-    runs = f"{len(found.runs)} seeds" if len(found.runs) > 1 else f"run {found.runs[0][:8]}"
-    said = f"{found.set} loss as trained {found.loss:.4f} nats, {found.effects[0].items.items} texts, {runs}"
+    said = f"{found.set} loss as trained {found.loss:.4f} nats, {found.effects[0].items.items} texts, {found.models}"
     for line in [said, *found.answer()]:
         console.print(line, markup=False, soft_wrap=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -53,3 +54,12 @@ def choose_device(wanted: str) -> str:
     if not there[wanted]:
         raise Unavailable(f"this machine has no {wanted} that torch can use: take --device cpu")
     return wanted
+
+
+def peak_mb() -> float | None:
+    """The most memory this process has had so far; none where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -97,7 +97,7 @@ class RunRow:
     arm: str
     seed: int
     run: str
-    status: str  # complete, diverged, failed, running, stopped, missing
+    status: str  # complete, diverged, collapsed, failed, running, stopped, missing
     why: str  # where there is no value
     value: float
     parameters: int | None = None
@@ -255,6 +255,9 @@ class Outcome:
             value = value_of(result, self.metric)
             why = "" if math.isfinite(value) else f"its {self.metric} is too large to be written"
             status = status if math.isfinite(value) else "diverged"
+            stuck = _stuck(result["values"], result["data"].get("says", ()))
+            if stuck and status == "complete":
+                status, why, value = "collapsed", stuck, math.nan
         try:
             times = record.times
         except InputError:  # what it cost in time is lost, and nothing else
@@ -417,7 +420,7 @@ class Outcome:
     def _scope(self, control: list[RunRow]) -> str:
         done = next((row for row in control if row.status == "complete"), None)
         if done is None:
-            ended = {row.status for row in control} & {"diverged", "failed"}
+            ended = {row.status for row in control} & {"diverged", "collapsed", "failed"}
             return f"no run of the control was completed: {' and '.join(sorted(ended)) or 'none is trained yet'}"
         result = Record(self.home / "runs" / done.run).result or {}
         tokens = int(result.get("tokens_per_step", 0)) * (done.steps or 0)
@@ -483,3 +486,15 @@ def _rounded(count: int) -> str:
 def _ranges(seeds: list[int]) -> str:
     whole = seeds == list(range(seeds[0], seeds[0] + len(seeds)))
     return f"{seeds[0]}–{seeds[-1]}" if whole else ", ".join(map(str, seeds))
+
+
+def _stuck(values: dict[str, Any], labels: Sequence[str]) -> str:
+    """Why a classifier has not learned at all, if so: it gives every text the same label. Averaged with runs that have
+    learned, it would be the mean of two different things."""
+    confusion = values.get("validation/confusion") or values.get("test/confusion")  # rows: truth; columns: predicted
+    if not confusion or sum(map(any, confusion)) < 2:
+        return ""
+    said = [n for n, column in enumerate(zip(*confusion, strict=True)) if any(column)]
+    if len(said) != 1:
+        return ""
+    return f"collapsed: it calls every text {labels[said[0]] if said[0] < len(labels) else said[0]}"

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from headtohead.data.batches import Encoded, sentences
-from headtohead.data.tokenizers import UNKNOWN
 from headtohead.errors import InputError
+from headtohead.imported import opened
 from headtohead.model import Classifier, LanguageModel
 from headtohead.samples import SAMPLES
 from headtohead.trained import Trained
@@ -111,11 +111,13 @@ HEAT = ((2.0, "green"), (4.0, "default"), (7.0, "yellow"), (math.inf, "bold red"
 
 
 @torch.inference_mode()
-def score(trained: Trained, text: str) -> Score:
-    """Past the block the window slides by half of it, and only tokens not yet counted are counted."""
+def score(run: Trained | str, text: str) -> Score:
+    """Past the block the window slides by half of it, and only tokens not yet counted are counted. A run is a loaded
+    one, or the name of one or of a checkpoint."""
+    trained = opened(run)
     model, vocabulary = trained.model, trained.vocabulary
     if not isinstance(model, LanguageModel):
-        raise InputError(f"run {trained.record.id} is a classifier: use h2h classify")
+        raise InputError(trained.instead)
     ids = vocabulary.encode([text])[0].astype(np.int64)
     if len(ids) < 2:
         raise InputError("the text has fewer than two tokens, and the first is only given: give a longer text")
@@ -129,7 +131,7 @@ def score(trained: Trained, text: str) -> Score:
         bits_per_byte=sum(counted) / max(1, len(text.encode()) - given) / math.log(2),
         tokens=tuple(names[i] for i in ids),
         losses=tuple(losses),
-        unknown=int((ids == UNKNOWN).sum()),
+        unknown=int((ids == vocabulary.unknown).sum()),
     )
 
 
@@ -178,11 +180,13 @@ class Classified:
 
 
 @torch.inference_mode()
-def classify(trained: Trained, texts: list[str]) -> list[Classified]:
-    """The label of each text and the probability of every class; a text longer than the block is cut."""
+def classify(run: Trained | str, texts: list[str]) -> list[Classified]:
+    """The label of each text and the probability of every class; a text longer than the block is cut. A run is a loaded
+    one, or the name of one or of a checkpoint."""
+    trained = opened(run)
     model, vocabulary, block = trained.model, trained.vocabulary, trained.spec.arm.model.block
     if not isinstance(model, Classifier):
-        raise InputError(f"run {trained.record.id} is a language model: use h2h score")
+        raise InputError(trained.instead)
     if not texts:
         raise InputError("there is no text to classify: give one, or lines on standard input")
     found = []
@@ -195,7 +199,8 @@ def classify(trained: Trained, texts: list[str]) -> list[Classified]:
         p = model(torch.from_numpy(batch.ids), torch.from_numpy(batch.keep)).double().softmax(dim=1)[0].tolist()
         by_label = dict(zip(trained.labels, p, strict=True))
         label = max(by_label, key=lambda k: by_label[k])
-        found.append(Classified(text, label, by_label, len(ids), len(ids) > block, int((ids == UNKNOWN).sum())))
+        count, unknown = vocabulary.count(text), int((ids == vocabulary.unknown).sum())
+        found.append(Classified(text, label, by_label, count, count > min(len(ids), block), unknown))
     return found
 
 

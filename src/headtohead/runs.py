@@ -33,7 +33,7 @@ from headtohead import store
 from headtohead.arm import RunSpec, read_run
 from headtohead.errors import describe
 from headtohead.flops import count_flops
-from headtohead.machine import environment
+from headtohead.machine import environment, peak_mb
 from headtohead.store import Record
 from headtohead.tasks import Work, work_on
 from headtohead.train import Trainer
@@ -125,6 +125,9 @@ def note_failure(where: Path, spec: RunSpec, error: BaseException) -> Failed:
     reason = describe(error)
     store.write_whole(where / "runs" / spec.id / "failed.json", store.to_text({"reason": reason}))
     return Failed(spec.id, reason)
+
+
+BEST = "best.safetensors"  # while a run that keeps its best weights is under way
 
 
 # -- one run -----------------------------------------------------------------------------------------------------------
@@ -304,6 +307,8 @@ class _Session:
                 best = self.best and self.best["value"]
                 if best is None or (value < best if way == "min" else value > best):
                     self.best = {"figure": f"{name}/{figure}", "value": value, "step": done}
+                    if self.spec.arm.evaluate.keep == "best":
+                        store.write_whole(self.folder / BEST, _weights(model))
                 break
         self._write(done, values, lines, tracker)
         yield Looked(self.spec.id, done, values)
@@ -386,8 +391,12 @@ class _Session:
         model.eval()
         values: dict[str, Any] = {}
         items: dict[str, np.ndarray] = {}
+        kept = ended.step
+        if ended.status == "complete" and self.spec.arm.evaluate.keep == "best" and self.best is not None:
+            model.load_state_dict(load((self.folder / BEST).read_bytes()))
+            kept = self.best["step"]
         if ended.status == "complete":
-            for name in work.sets(tests=True):
+            for name in work.sets(tests=self.spec.arm.evaluate.tests):
                 measured = work.look(model, name, self.spec.device)
                 values |= {f"{name}/{k}": v for k, v in measured.values.items()}
                 items |= {f"{name}/{k}": v for k, v in measured.items.items()}
@@ -402,7 +411,9 @@ class _Session:
             "status": ended.status,
             "ended": ended.status if ended.status == "complete" else f"{ended.status} at step {ended.step}",
             "steps": ended.step,
+            "weights_of": kept,  # the step whose weights and figures these are
             "parameters": sum(p.numel() for p in model.parameters()),
+            "learning": sum(p.numel() for p in model.parameters() if p.requires_grad),
             "flops_per_step": self.flops,
             "tokens_per_step": work.batch(self.spec.seed, 0).tokens,
             "values": values,
@@ -411,7 +422,7 @@ class _Session:
             "warnings": work.warnings(),
         }
         store.write_whole(self.folder / "result.json", store.to_text(result))
-        for name in ("checkpoint.safetensors", "checkpoint.old.safetensors"):
+        for name in ("checkpoint.safetensors", "checkpoint.old.safetensors", BEST):
             (self.folder / name).unlink(missing_ok=True)
         return result
 
@@ -420,6 +431,7 @@ class _Session:
             "seconds": self.seconds,
             "other_seconds": time.monotonic() - self.began - (self.seconds - self.seconds_before),  # of this call
             "step_ms": 1000 * self.seconds / max(1, steps),
+            "peak_mb": peak_mb(),  # of this process so far
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 

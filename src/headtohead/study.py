@@ -31,7 +31,7 @@ from headtohead.spec import Spec
 from headtohead.stats import LEAST_PAIRS
 from headtohead.userfiles import load_file
 
-PLACES = ("model", "train", "tokenizer", "data")
+PLACES = ("model", "train", "start", "tokenizer", "data")
 FIRST_TUNING_SEED = 1_000_000  # far from any seed that a verdict is made of
 
 
@@ -251,7 +251,7 @@ class Study:
         if not isinstance(events[-1], Carried):
             raise KeyboardInterrupt  # everything is saved, and the same call goes on with it
         outcome = self._outcome(home)
-        if not any(row.status in ("complete", "diverged") for row in outcome.all_rows):
+        if not any(row.status in ("complete", "diverged", "collapsed") for row in outcome.all_rows):
             raise InputError(f"no run of the study was completed: {outcome.all_rows[0].why}")
         return outcome.verdicts()
 

@@ -18,7 +18,7 @@ from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sente
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError, nearest
 from headtohead.evaluate import Measured
-from headtohead.model import Classifier, LanguageModel
+from headtohead.model import Classifier, LanguageModel, Seeded
 from headtohead.streams import stream
 
 
@@ -45,8 +45,16 @@ class Work(abc.ABC):
     @abc.abstractmethod
     def steps_per_epoch(self) -> int: ...
 
+    def build(self, seed: int) -> nn.Module:
+        """The model before the first step."""
+        model = self.made(seed)
+        with Seeded(seed)("start"):
+            self.arm.start.fill(model)
+        return model
+
     @abc.abstractmethod
-    def build(self, seed: int) -> nn.Module: ...
+    def made(self, seed: int) -> nn.Module:
+        """With weights drawn anew."""
 
     @abc.abstractmethod
     def batch(self, seed: int, step: int) -> Batch: ...
@@ -106,7 +114,7 @@ class LanguageModelling(Work):
     def steps_per_epoch(self) -> int:
         return self.arm.train.sampling.steps_per_epoch(self.windows, self.arm.model.block, self.arm.train.batch)
 
-    def build(self, seed: int) -> LanguageModel:
+    def made(self, seed: int) -> LanguageModel:
         return LanguageModel(self.arm.model, self.vocabulary.size, seed)
 
     def batch(self, seed: int, step: int) -> Batch:
@@ -156,7 +164,7 @@ class Classification(Work):
     def steps_per_epoch(self) -> int:
         return sentence_steps(len(self.data.train.items), self.arm.train.batch)
 
-    def build(self, seed: int) -> Classifier:
+    def made(self, seed: int) -> Classifier:
         model = Classifier(self.arm.model, self.vocabulary.size, len(self.data.labels), seed)
         model.trunk.packs = True
         return model

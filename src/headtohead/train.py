@@ -55,12 +55,14 @@ class Step:
 
 
 def groups_of(model: nn.Module) -> Groups:
-    """Parameters by what they are, each once. Embeddings and the layers named head are tables: they face words or
-    classes, not features, and Muon leaves them to AdamW."""
+    """Parameters that learn, by what they are, each once. Embeddings and the layers named head are tables: they face
+    words or classes, not features, and Muon leaves them to AdamW."""
     linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
     linear -= {id(p) for name, m in model.named_children() if name == "head" for p in m.parameters() if p.ndim > 1}
     matrices, wide, plain = [], [], []
     for p in model.parameters():
+        if not p.requires_grad:
+            continue
         if p.ndim < 2:
             plain.append(p)
         elif id(p) not in linear:

@@ -1,11 +1,13 @@
-"""A trained model, back from the store; it needs no corpus."""
+"""A trained model with its vocabulary: a run's, back from the store, or a checkpoint's. It needs no corpus."""
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import safetensors
 from safetensors.torch import load
@@ -15,24 +17,44 @@ from headtohead.arm import RunSpec, read_run
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError
 from headtohead.model import Classifier, LanguageModel
+from headtohead.pretrained.start import Start, merged
 from headtohead.store import Record
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run's model as it was at a step, with its vocabulary; needs no corpus."""
+    """A run's model as it was at a step, or a checkpoint's, with its vocabulary; needs no corpus."""
 
     record: Record
     spec: RunSpec
     model: nn.Module
     vocabulary: Vocabulary
     labels: tuple[str, ...]  # what classes mean, for a classifier
-    step: int  # after so many updates
+    step: int | None  # after so many updates; none: not known
+    checkpoint: str = ""  # its name, where it is no run
+
+    @property
+    def task(self) -> Literal["lm", "classifier", "encoder"]:
+        if isinstance(self.model, LanguageModel):
+            return "lm"
+        return "classifier" if isinstance(self.model, Classifier) else "encoder"
+
+    @property
+    def instead(self) -> str:
+        """What it is, for those who wanted something else of it."""
+        says = {
+            "lm": "a language model: use h2h score",
+            "classifier": "a classifier: use h2h classify",
+            "encoder": "an encoder without a head, it predicts neither tokens nor labels: use h2h attend",
+        }
+        return f"{self.checkpoint or f'run {self.record.id}'} is {says[self.task]}"
 
     @property
     def title(self) -> str:
         """What a reader of a picture wants to know of it."""
         arm = self.spec.arm
+        if self.checkpoint:
+            return f"{self.checkpoint}: {self.task}, {arm.model.layers} layers of {arm.model.heads} heads"
         return f"run {self.record.id[:8]}: {arm.task} on {arm.data.corpus.name}, seed {self.spec.seed}"
 
 
@@ -44,7 +66,7 @@ def snapshot_steps(record: Record) -> list[int]:
 
 def load_trained(record: Record, step: int | None = None) -> Trained:
     """The model of a complete run, as it ended or as it was at a step whose weights were kept. Those of step 0, before
-    training, are always to be had: they follow from the seed."""
+    training, are always to be had: they follow from the seed, or from the checkpoint it began with."""
     return next(load_steps(record, [step]))
 
 
@@ -54,19 +76,19 @@ def load_steps(record: Record, steps: Iterable[int | None]) -> Iterator[Trained]
         raise InputError(f"run {record.id} is not complete: go on with it first: h2h train --resume {record.id}")
     if record.result["status"] != "complete":
         raise InputError(f"run {record.id} {record.result['ended']}: its weights are not numbers")
-    spec, last = read_run(record.spec), int(record.result["steps"])
+    spec, last = read_run(record.spec), int(record.result.get("weights_of", record.result["steps"]))
     labels = tuple(record.result["data"].get("says", ()))
     vocabulary = _vocabulary(record, spec)
     model: nn.Module
     if labels:
-        model = Classifier(spec.arm.model, vocabulary.size, len(labels), spec.seed)
+        model = Classifier(spec.arm.model, vocabulary.size, len(labels), spec.seed, vocabulary.pad)
     else:
         model = LanguageModel(spec.arm.model, vocabulary.size, spec.seed)
     model.eval()
-    start = {name: weight.clone() for name, weight in model.state_dict().items()}
+    drawn = {name: weight.clone() for name, weight in model.state_dict().items()}
     for step in steps:
         path = _weights(record, step, last)
-        _load(model, start if path is None else path)
+        _load(model, _begun(model, drawn, spec.arm.start) if path is None else path, spec.arm.start)
         yield Trained(record, spec, model, vocabulary, labels, last if step is None else step)
 
 
@@ -95,9 +117,17 @@ def _weights(record: Record, step: int | None, last: int) -> Path | None:
     return None
 
 
-def _load(model: nn.Module, weights: Path | dict[str, Tensor]) -> None:
+def _begun(model: nn.Module, drawn: dict[str, Tensor], start: Start) -> dict[str, Tensor]:
+    """The weights before the first update: as drawn from the seed, or filled in from a checkpoint."""
+    begun = copy.deepcopy(model)
+    begun.load_state_dict(drawn)
+    start.fill(begun)
+    return begun.state_dict()
+
+
+def _load(model: nn.Module, weights: Path | dict[str, Tensor], start: Start) -> None:
     try:
-        model.load_state_dict(load(weights.read_bytes()) if isinstance(weights, Path) else weights)
-    except (OSError, RuntimeError, safetensors.SafetensorError) as error:
+        model.load_state_dict(merged(load(weights.read_bytes()) if isinstance(weights, Path) else weights, start))
+    except (OSError, RuntimeError, KeyError, safetensors.SafetensorError) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{weights} cannot be read ({reason}): set the run's folder aside and train again") from None

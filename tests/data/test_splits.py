@@ -140,6 +140,31 @@ def test_two_carvings_are_independent():
     assert len(by_content(test, 0.5, "validation")[1]) / len(test) == pytest.approx(0.5, abs=0.02)
 
 
+@few
+@given(labelled, st.integers(1, 80), st.randoms(use_true_random=False))
+def test_a_limit_takes_so_many_whatever_their_order(rows, count, dice):
+    rows = list({t: (t, y) for t, y in rows}.values())
+    some = splits.some_by_content(items_of(rows), count)
+    assert len(some) == min(count, len(rows))
+    assert rows_of(some) == [row for row in rows if row[0] in set(some.texts)], "in the file's order"
+    fewer = splits.some_by_content(items_of(rows), max(1, count // 2))
+    assert set(fewer.texts) <= set(some.texts), "a smaller one is part of a larger one"
+    dice.shuffle(rows)
+    assert set(splits.some_by_content(items_of(rows), count).texts) == set(some.texts)
+
+
+def test_a_limit_is_of_training_texts_alone(tmp_path):
+    path = tmp_path / "labelled.csv"
+    path.write_text("text,label\n" + "".join(f"some text {n},{n % 2}\n" for n in range(200)), encoding="utf-8")
+    data = DataSpec(corpus=Files(path=str(path)))
+    whole, few = data.sentences(), data.set("limit", 20).sentences()
+    assert (len(few.train), few.validation, few.test) == (20, whole.validation, whole.test)
+    assert set(few.train.texts) <= set(whole.train.texts)
+    (tmp_path / "a.txt").write_text("running text " * 50, encoding="utf-8")
+    with pytest.raises(InputError, match="counts labelled texts"):
+        DataSpec(corpus=Files(path=str(tmp_path / "a.txt")), limit=5).texts()
+
+
 # -- preparations ------------------------------------------------------------------------------------------------------
 
 

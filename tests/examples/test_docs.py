@@ -13,7 +13,7 @@ from runs.small import start
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
-PAGES += ["docs/how-to/look-inside.md", "docs/how-to/puzzles.md"]
+PAGES += ["docs/how-to/look-inside.md", "docs/how-to/puzzles.md", "docs/how-to/search.md"]
 PAGES += [pytest.param("docs/how-to/study.md", marks=pytest.mark.slow)]  # a hundred runs
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from headtohead import Classifier, ModelSpec
+from headtohead.pretrained.architectures import bert_spec, bert_weights
 
 from .comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
-from .copying import bert_spec, bert_weights, filled
+from .copying import bare, filled
 
 transformers = pytest.importorskip("transformers")
 
@@ -28,12 +29,12 @@ def theirs():
 
 
 def ours_of(theirs, spec: ModelSpec | None = None) -> Classifier:
-    spec = spec or bert_spec(theirs.config)
-    return filled(Classifier(spec, VOCAB, CLASSES), bert_weights(theirs.state_dict(), spec))
+    spec = spec or bert_spec(theirs.config.to_dict())
+    return filled(Classifier(spec, VOCAB, CLASSES), bert_weights(bare(theirs, "bert."), spec))
 
 
 def test_the_norms_are_bert_s(theirs):
-    spec = bert_spec(theirs.config)
+    spec = bert_spec(theirs.config.to_dict())
     assert spec.norm.eps == spec.embedding_norm.eps == 1e-12
 
 
@@ -58,7 +59,7 @@ def test_logits_are_equal(theirs, lengths):
 )
 def test_a_changed_part_is_noticed(theirs, path, value):
     ids, keep = texts(VOCAB, [20, 11, 5])
-    other = ours_of(theirs, bert_spec(theirs.config).set(path, value))
+    other = ours_of(theirs, bert_spec(theirs.config.to_dict()).set(path, value))
     assert difference(other, lambda: theirs(ids, attention_mask=keep.long()).logits, ids, keep) > DIFFERENT
 
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from headtohead import LanguageModel, ModelSpec
+from headtohead.pretrained.architectures import gpt2_spec, gpt2_weights
 
 from .comparing import DIFFERENT, SAME, counted, difference, parameters, randomised, texts
-from .copying import filled, gpt2_spec, gpt2_weights
+from .copying import bare, filled
 
 transformers = pytest.importorskip("transformers")
 
@@ -20,8 +21,8 @@ def theirs():
 
 
 def ours_of(theirs, spec: ModelSpec | None = None) -> LanguageModel:
-    spec = spec or gpt2_spec(theirs.config)
-    return filled(LanguageModel(spec, VOCAB), gpt2_weights(theirs.state_dict(), spec))
+    spec = spec or gpt2_spec(theirs.config.to_dict())
+    return filled(LanguageModel(spec, VOCAB), gpt2_weights(bare(theirs, "transformer."), spec))
 
 
 def test_logits_are_equal(theirs):
@@ -65,5 +66,5 @@ def test_step_by_step_with_the_cache(theirs):
 )
 def test_a_changed_part_is_noticed(theirs, path, value):
     ids, _ = texts(VOCAB, [24, 24])
-    other = ours_of(theirs, gpt2_spec(theirs.config).set(path, value))
+    other = ours_of(theirs, gpt2_spec(theirs.config.to_dict()).set(path, value))
     assert difference(other, lambda: theirs(ids).logits, ids) > DIFFERENT

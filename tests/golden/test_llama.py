@@ -3,9 +3,10 @@
 import pytest
 
 from headtohead import LanguageModel, ModelSpec
+from headtohead.pretrained.architectures import llama_spec, llama_weights
 
 from .comparing import DIFFERENT, SAME, counted, difference, parameters, randomised, texts
-from .copying import filled, llama_spec, llama_weights
+from .copying import bare, filled
 
 transformers = pytest.importorskip("transformers")
 
@@ -27,8 +28,8 @@ def tiny(kv_heads: int, **settings):
 
 
 def ours_of(theirs, spec: ModelSpec | None = None) -> LanguageModel:
-    spec = spec or llama_spec(theirs.config)
-    return filled(LanguageModel(spec, VOCAB), llama_weights(theirs.state_dict(), spec))
+    spec = spec or llama_spec(theirs.config.to_dict())
+    return filled(LanguageModel(spec, VOCAB), llama_weights(bare(theirs, "model."), spec))
 
 
 @pytest.mark.parametrize(
@@ -71,5 +72,5 @@ def test_padding(pad):
 def test_a_changed_part_is_noticed(path, value):
     theirs = tiny(kv_heads=2)
     ids, _ = texts(VOCAB, [40, 40])
-    other = ours_of(theirs, llama_spec(theirs.config).set(path, value))
+    other = ours_of(theirs, llama_spec(theirs.config.to_dict()).set(path, value))
     assert difference(other, lambda: theirs(ids).logits, ids) > DIFFERENT

@@ -1,6 +1,19 @@
 """The commands. A few lines each: they read arguments, call the library and print."""
 
-from headtohead.cli import audits, lists, look, puzzles, studies, texts, training
+from headtohead.cli import audits, finetune, lists, look, pretrained, puzzles, search, studies, texts, training
 from headtohead.cli.base import app, main
 
-__all__ = ["app", "audits", "lists", "look", "main", "puzzles", "studies", "texts", "training"]
+__all__ = [
+    "app",
+    "audits",
+    "finetune",
+    "lists",
+    "look",
+    "main",
+    "pretrained",
+    "puzzles",
+    "search",
+    "studies",
+    "texts",
+    "training",
+]

@@ -96,7 +96,9 @@ def doctor(as_json: AsJson = False) -> None:
 
 @app.command()
 def bench(
-    task: Annotated[str, typer.Argument(help="decoder, classifier, generation or all.")] = "all",
+    task: Annotated[
+        str, typer.Argument(help="decoder, classifier, generation, finetune, or the first three: all.")
+    ] = "all",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 20,
     steps: Annotated[int, typer.Option(min=1, help="Steps of each contender a round.")] = 10,
     only: Annotated[list[str] | None, typer.Option(help="Only these contenders. Repeatable.")] = None,
@@ -104,7 +106,7 @@ def bench(
     out: Annotated[str | None, typer.Option(help="Write the figures there as JSON.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Training steps and generation against peers, in turn, with the same sizes on the same machine."""
+    """Training steps, generation and fine-tuning against peers, in turn, with the same sizes on the same machine."""
     from headtohead import commands
 
     results = commands.bench(task, folder, rounds, steps, only, out)

@@ -29,7 +29,8 @@ def attend(
 ) -> None:
     """Attention maps of a run on a text, with what must hold of them: h2h attend latest "a text" --out map.html
 
-    RUN may be a folder with a Hugging Face model. Exit 1 if a map is not what it must be.
+    RUN may be a checkpoint: a folder with a Hugging Face model, minilm or hub:NAME. Exit 1 if a map is not what it must
+    be.
     """
     from headtohead import look_commands
 
@@ -60,6 +61,7 @@ def heads(
     on: Annotated[str | None, typer.Option("--set", help="A held-out set; validation by default.")] = None,
     items: Annotated[int, typer.Option(min=1, help="Windows or texts of it.")] = 256,
     alone: Annotated[bool, typer.Option("--alone", help="This run only, not the other seeds of its arm.")] = False,
+    data: Annotated[str | None, typer.Option(help="For a checkpoint: a corpus or a file to measure it on.")] = None,
     out: Annotated[str | None, typer.Option(help="A picture: .png or .svg")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +72,7 @@ def heads(
     from headtohead import look_commands
 
     look_commands.check_out(out, ("png", "svg"))
-    found: Any = followed(look_commands.operate(run, on, items, alone), "operating on heads")
+    found: Any = followed(look_commands.operate(run, on, items, alone, data), "operating on heads")
     if as_json:
         print_json(found.to_json())
     else:

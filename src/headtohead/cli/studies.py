@@ -48,7 +48,7 @@ def run(
         if forecast.pairs is None:
             raise typer.BadParameter("no number of pairs sees so small an effect: ask for a larger one")
         study = dataclasses.replace(study, seeds=forecast.pairs)
-    _carry(study, jobs, on, device, threads, save_every, as_json)
+    carry_study(study, jobs, on, device, threads, save_every, as_json)
 
 
 @app.command()
@@ -107,10 +107,12 @@ def demo(jobs: Jobs = None, on: On = "local", as_json: AsJson = False) -> None:
     """The default study on the embedded corpus: position encodings, six pairs, some minutes."""
     from headtohead import study_commands
 
-    _carry(study_commands.recipe("demo"), jobs, on, "cpu", 1, 30.0, as_json)
+    carry_study(study_commands.recipe("demo"), jobs, on, "cpu", 1, 30.0, as_json)
 
 
-def _carry(study: Any, jobs: int | None, on: str, device: str, threads: int, save_every: float, as_json: bool) -> None:
+def carry_study(
+    study: Any, jobs: int | None, on: str, device: str, threads: int, save_every: float, as_json: bool
+) -> None:
     from headtohead import watch_study
     from headtohead.carry import carry_out
     from headtohead.machine import check_threads

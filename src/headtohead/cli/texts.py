@@ -10,7 +10,11 @@ import typer
 from headtohead.cli.base import AsJson, app, console, print_json, text_or_sample
 
 Run = Annotated[
-    str, typer.Argument(help="A run: its id, the beginning of it, latest, or a study's arm: positions/Rope@3")
+    str,
+    typer.Argument(
+        help="A run: its id, the beginning of it, latest, or a study's arm: positions/Rope@3. Or a checkpoint: "
+        "a folder, minilm or hub:NAME"
+    ),
 ]
 Step = Annotated[int | None, typer.Option(min=0, help="The weights kept at this step; 0 is before training.")]
 Sample = Annotated[

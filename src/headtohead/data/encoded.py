@@ -25,7 +25,7 @@ import numpy as np
 from headtohead.data.batches import Encoded
 from headtohead.data.corpora import Items, Text
 from headtohead.data.splits import DataSpec, Overlap, overlap_of_items, overlap_of_tokens
-from headtohead.data.tokenizers import UNKNOWN, Tokenizer, Vocabulary
+from headtohead.data.tokenizers import Tokenizer, Vocabulary
 from headtohead.data.wheels import cache_folder
 from headtohead.errors import InputError, Unavailable
 
@@ -122,10 +122,10 @@ def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, A
     count = bytes_ = unknown = 0
     with open(path, "wb") as file:
         for group in _groups(_cut(text.pieces(), 1 << 14), 64):  # a megabyte at a time, side by side
-            for piece, ids in zip(group, vocabulary.encode(group), strict=True):
+            for piece, ids in zip(group, vocabulary.encode_running(group), strict=True):
                 ids.tofile(file)
                 count += len(ids)
-                unknown += int((ids == UNKNOWN).sum())
+                unknown += int((ids == vocabulary.unknown).sum())
                 bytes_ += len(piece.encode("utf-8", "surrogatepass"))
     return {"bytes": bytes_, "tokens": count, "unknown": unknown / max(1, count), "dtype": vocabulary.dtype.__name__}
 
@@ -223,7 +223,7 @@ def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: 
         raise InputError(f"the {name} set has no tokens at all: is the text column the right one?")
     offsets = np.concatenate([[0], np.cumsum([len(a) for a in arrays])])
     np.savez(path, tokens=tokens, offsets=offsets, labels=np.array([number[y] for y in items.labels]))
-    return {"unknown": float((tokens == UNKNOWN).mean())}
+    return {"unknown": float((tokens == vocabulary.unknown).mean())}
 
 
 # -- the folder they are kept in ---------------------------------------------------------------------------------------
@@ -232,6 +232,8 @@ def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: 
 def _kept(kind: str, data: DataSpec, tokenizer: Tokenizer) -> Path:
     if not data.corpus.content:
         data = data.set("corpus.content", data.corpus.fingerprint())
+    if getattr(tokenizer, "content", None) == "":  # as of a checkpoint, before a run is made of it
+        tokenizer = tokenizer.resolved()
     made_of = [FORMAT, kind, data.id, tokenizer.id, version("tokenizers")]
     return cache_folder() / "tokens" / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:24]
 

@@ -22,6 +22,7 @@ class DataSpec(Spec):
     prepare: Preparation = knob(default=AsIs(), help="what is done to it first")
     validation: float = knob(default=0.1, ge=0, lt=1, help="share carved for validation where the corpus has none")
     test: float = knob(default=0.1, ge=0, lt=1, help="share carved for testing where the corpus has none")
+    limit: int | None = knob(default=None, ge=1, help="only so many labelled texts to train on; none: all")
 
     def check(self) -> None:
         if self.validation + self.test >= 1:
@@ -29,6 +30,8 @@ class DataSpec(Spec):
 
     def texts(self) -> Texts:
         """Prepared and split. The parts follow each other: train, validation, test."""
+        if self.limit is not None:
+            raise InputError("data.limit counts labelled texts; of running text give a shorter file")
         found = self.corpus.texts()
         whole = self._prepared(found.train)
         tests = {name: self._prepared(text) for name, text in found.tests.items()}
@@ -55,7 +58,7 @@ class DataSpec(Spec):
         if found.validation is None and self.validation:
             train, validation = by_content(found.train, self.validation / left, "validation")
             found = replace(found, train=train, validation=validation)
-        return found
+        return found if self.limit is None else replace(found, train=some_by_content(found.train, self.limit))
 
     def _prepared(self, text: Text) -> Text:
         return Text(lambda: self.prepare.prepare(text.pieces()))
@@ -108,6 +111,12 @@ def by_content(items: Items, share: float, name: str) -> tuple[Items, Items]:
         into.texts.append(text)
         into.labels.append(label)
     return kept, carved
+
+
+def some_by_content(items: Items, count: int) -> Items:
+    """So many, chosen by their texts' hashes; in the order of the file."""
+    lowest = sorted(range(len(items.texts)), key=lambda n: (_hash(f"limit/{items.texts[n]}"), n))[:count]
+    return Items([items.texts[n] for n in sorted(lowest)], [items.labels[n] for n in sorted(lowest)])
 
 
 def _hash(text: str) -> int:

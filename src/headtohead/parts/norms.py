@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 from typing import ClassVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from headtohead.spec import Part, knob
 
@@ -28,7 +29,14 @@ class LayerNorm(Norm):
     bias: bool = knob(default=True, help="learn b")
 
     def build(self, width: int) -> nn.Module:
-        return nn.LayerNorm(width, eps=self.eps, bias=self.bias)
+        return DirectLayerNorm(width, eps=self.eps, bias=self.bias)
+
+
+class DirectLayerNorm(nn.LayerNorm):
+    """The same call without the checks of torch.nn.functional before it, which take a fifth of its time on a token."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(Norm):

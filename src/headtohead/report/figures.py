@@ -70,7 +70,8 @@ def forest(verdicts: Verdicts) -> str:
 def _missing(row: ArmVerdict) -> str:
     """Why an arm has no difference."""
     diverged = row.excluded and all(e.why.startswith("diverged") or "too large" in e.why for e in row.excluded)
-    return "diverged" if diverged else "no pairs"
+    collapsed = row.excluded and all(e.why.startswith("collapsed") for e in row.excluded)
+    return "diverged" if diverged else "collapsed" if collapsed else "no pairs"
 
 
 def shortened(names: list[str], most: int = 30) -> list[str]:

@@ -1,0 +1,108 @@
+"""h2h finetune: a pretrained encoder on labelled texts."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from headtohead.cli.base import AsJson, Settings, app, console, print_json
+
+
+@app.command()
+def finetune(
+    model: Annotated[
+        str, typer.Option(help="minilm, a folder as save_pretrained writes it, or a name on the Hub.")
+    ] = "minilm",
+    data: Annotated[
+        str, typer.Option(help="sst2, movie-reviews (h2h list corpora), or a file of yours: .tsv .csv .jsonl .parquet")
+    ] = "sst2",
+    validation: Annotated[str | None, typer.Option(help="A file of yours for validation.")] = None,
+    test: Annotated[str | None, typer.Option(help="A file of yours for testing.")] = None,
+    text: Annotated[str | None, typer.Option(help="The text's column, if it is not found.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label's column, if it is not found.")] = None,
+    max_length: Annotated[int, typer.Option(min=4, help="Tokens of a text; the rest is cut off.")] = 128,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the texts; 3 unless given.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Texts a step; 32 unless given.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate; 1e-4 unless given.")] = None,
+    lora: Annotated[int | None, typer.Option(min=1, help="Only differences of this rank learn, and the head.")] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(help="A study instead of one run: train.optimizer=AdamW,Adagrad,SGD. Repeatable; as in h2h run."),
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(help="A search instead of one run: train.batch=16,32. Repeatable; as in h2h search."),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Of a search: so many, chosen as it goes (TPE).")] = None,
+    settings: Settings = None,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; 1, or 6 pairs of a study.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of each run; all cores for one run, otherwise one each, unless given.")
+    ] = None,
+    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 60.0,
+    forecast_only: Annotated[bool, typer.Option("--forecast", help="Only say how long it would take.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fine-tune a pretrained encoder: h2h finetune --model minilm --data sst2 --seeds 3
+
+    The same command again goes on where it was stopped, or shows what is in the store.
+    """
+    from headtohead import commands, screen
+    from headtohead import finetune as finetuning
+    from headtohead.cli.search import search_arm
+    from headtohead.cli.studies import carry_study
+    from headtohead.search_commands import typed
+    from headtohead.study_commands import vary_in
+
+    if vary and over:
+        raise typer.BadParameter("--vary is a study and --over a search: give one of them")
+    if trials is not None and not over:
+        raise typer.BadParameter("--trials goes with --over")
+    short = {"start.lora": lora, "train.epochs": epochs, "train.batch": batch, "train.optimizer.lr": lr}
+    asked = [f"{path}={value}" for path, value in short.items() if value is not None]
+    corpus = commands.corpus_for(data, validation, test, text, label)
+    arm = finetuning.arm_for(model, corpus, longest=max_length).settings([*asked, *(settings or [])])
+    errors = console(stderr=True)
+    if over:
+        words = {"model": model, "data": data, "validation": validation, "test": test, "text": text, "label": label}
+        search_arm(
+            arm,
+            over,
+            trials,
+            seed=seed,
+            jobs=jobs,
+            threads=threads or 1,
+            save_every=save_every,
+            forecast_only=forecast_only,
+            as_json=as_json,
+            train=typed("finetune", None, {**words, "max-length": max_length, "set": [*asked, *(settings or [])]}),
+        )
+        return
+    count = seeds or (6 if vary else 1)
+    study = vary_in(arm, vary) if vary else None
+    runs = count * (len(study.variants) + study.again if study else 1)
+    cores = os.cpu_count() or 1
+    threads = threads or (cores if runs == 1 else 1)
+    jobs = jobs or max(1, cores // threads)
+    for line in finetuning.forecast_lines(arm, runs, jobs, threads):
+        errors.print(line, markup=False, soft_wrap=True)
+    if forecast_only:
+        return
+    if study is not None:
+        carry_study(finetuning.named(study, count, model), jobs, "local", "cpu", threads, save_every, as_json)
+        return
+    specs = commands.runs_of(arm, range(seed, seed + count), "cpu", threads)
+    seeds_of = {spec.id: spec.seed for spec in specs}
+    ended = screen.follow(commands.execute_all(specs, jobs, save_every, None), errors, len(specs))
+    ended = commands.by_seed(ended, seeds_of)
+    if as_json:
+        print_json([commands.summary(event, seeds_of) for event in ended])
+    else:
+        screen.show_end(ended, console(), seeds_of)
+        for line in finetuning.afterwards(ended):
+            console().print(line, markup=False, soft_wrap=True)
+    raise typer.Exit(commands.exit_code(ended))

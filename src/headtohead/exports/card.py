@@ -1,0 +1,115 @@
+"""The model card of an exported model: what the run knows of itself, and nothing else."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from headtohead.arm import Arm
+from headtohead.data.corpora import Files
+from headtohead.model import ModelSpec
+from headtohead.trained import Trained
+
+PIPELINES = {"lm": "text-generation", "classifier": "text-classification", "encoder": "feature-extraction"}
+AUTO = {"lm": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassification", "encoder": "AutoModel"}
+
+
+def card(trained: Trained, architecture: str, notes: list[str], trusted: bool) -> str:
+    """README.md as the Hub shows it; `trusted`: the folder holds code, which has to be trusted to be run."""
+    title = Path(trained.checkpoint).name if trained.checkpoint else f"run {trained.record.id}"
+    lines = [
+        "---",
+        "library_name: transformers",
+        f"pipeline_tag: {PIPELINES[trained.task]}",
+        "tags:",
+        "- headtohead",
+        "---",
+        "",
+        f"# {title}",
+        "",
+        f"{_what(trained)} It is a `{architecture}`.",
+        "",
+        *(f"> {note}\n" for note in notes),
+        "```python",
+        f"from transformers import {AUTO[trained.task]}, AutoTokenizer",
+        "",
+        'folder = "."  # where this file lies, or its name on the Hub',
+        f"model = {AUTO[trained.task]}.from_pretrained(folder{', trust_remote_code=True' if trusted else ''})",
+        "tokenizer = AutoTokenizer.from_pretrained(folder)",
+        "```",
+        "",
+    ]
+    if not trained.checkpoint:
+        lines += [*_figures(trained.record.result or {}), *_training(trained)]
+    return "\n".join([*lines, *_model(trained)]) + "\n"
+
+
+def _what(trained: Trained) -> str:
+    arm = trained.spec.arm
+    kind = {"lm": "A language model", "classifier": "A classifier of texts", "encoder": "An encoder of texts"}
+    if trained.checkpoint:
+        return f"{kind[trained.task]}, imported into headtohead and exported again."
+    read = (trained.record.result or {}).get("data", {}).get("sets", {}).get("train", {}).get("tokens")
+    steps = f"{trained.step or 0:,} steps" + (f" over {read:,} tokens of text" if read else "")
+    labels = f" Classes: {', '.join(trained.labels)}." if trained.labels else ""
+    return (
+        f"{kind[trained.task]}, trained with headtohead on {_corpus(arm)}, seed {trained.spec.seed}, {steps}.{labels}"
+    )
+
+
+def _corpus(arm: Arm) -> str:
+    """By name, never by a path of somebody's machine."""
+    corpus = arm.data.corpus
+    return Path(corpus.path).name if isinstance(corpus, Files) else corpus.name
+
+
+def _figures(result: dict[str, Any]) -> list[str]:
+    values = {name: v for name, v in result.get("values", {}).items() if isinstance(v, int | float)}
+    if not values:
+        return []
+    sets = list(dict.fromkeys(name.partition("/")[0] for name in values))
+    figures = list(dict.fromkeys(name.partition("/")[2] for name in values if not name.endswith("/tokens")))
+    rows = [[name, *(_number(values.get(f"{name}/{figure}")) for figure in figures)] for name in sets]
+    head = ["set", *figures]
+    table = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
+    warnings = [f"- {warning}" for warning in result.get("warnings", [])]
+    return [
+        "## Figures",
+        "",
+        *table,
+        "",
+        *(["What to know before believing them:", "", *warnings, ""] if warnings else []),
+    ]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _training(trained: Trained) -> list[str]:
+    """The command that makes the same run again, settings that are the task's usual ones left out."""
+    arm = trained.spec.arm
+    hidden = ("data.corpus.path", "content")
+    changed = [d for d in Arm.of(arm.task, arm.data.corpus).diff(arm) if not d.path.endswith(hidden)]
+    words = ["h2h", "train", arm.task, "--data", _corpus(arm)]
+    words += [word for d in changed for word in ("--set", f"{d.path}={d.right}")]
+    return ["## Training", "", "```sh", shlex.join(words), "```", ""]
+
+
+def _model(trained: Trained) -> list[str]:
+    spec = trained.spec.arm.model
+    changed = [f"- `{d.path}` = `{d.right}`" for d in ModelSpec().diff(spec)]
+    usual = ["Every setting is headtohead's usual one."]
+    parameters = sum(p.numel() for p in trained.model.parameters())
+    return [
+        "## Model",
+        "",
+        f"{parameters:,} parameters, {trained.vocabulary.size:,} tokens, a block of {spec.block}. "
+        + ("Where it differs from headtohead's usual model:" if changed else usual[0]),
+        *(["", *changed] if changed else []),
+    ]
