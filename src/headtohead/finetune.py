@@ -10,7 +10,6 @@ from pathlib import Path
 
 from headtohead import store
 from headtohead.arm import Arm
-from headtohead.data.checkpoints import find
 from headtohead.data.corpora import Corpus
 from headtohead.data.tokenizers import Pieces
 from headtohead.evaluate import EvalSpec
@@ -18,7 +17,7 @@ from headtohead.forecast import forecast
 from headtohead.parts.optimizers import AdamW
 from headtohead.parts.poolings import Mean
 from headtohead.parts.schedules import OneCycle
-from headtohead.pretrained.architectures import classifier_start
+from headtohead.pretrained.architectures import classifier_spec
 from headtohead.pretrained.start import Pretrained
 from headtohead.report import curves
 from headtohead.runs import Event, Finished
@@ -34,7 +33,7 @@ def arm_for(checkpoint: str = "minilm", corpus: Corpus | None = None, *, longest
     """The arm that fine-tunes this checkpoint: everything learns, the weights of the best epoch are kept, the test sets
     are read once."""
     arm = Arm.of("classifier", corpus)
-    spec, _ = classifier_start(find(checkpoint), 2, dropout=True)
+    spec = classifier_spec(checkpoint, dropout=True)
     return dataclasses.replace(
         arm,
         tokenizer=Pieces(checkpoint=checkpoint, longest=min(longest, spec.block)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,11 @@ import pytest
 from headtohead.data.checkpoints import find
 from headtohead.data.wheels import MINILM, cache_folder, cached
 
-from .tiny import saved
+# where transformers copies code that it is told to trust; it asks when it is first imported
+MODULES = tempfile.TemporaryDirectory()
+os.environ.setdefault("HF_MODULES_CACHE", MODULES.name)
+
+from .tiny import saved  # noqa: E402
 
 REAL_CACHE = cache_folder()
 

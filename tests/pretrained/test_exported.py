@@ -118,6 +118,7 @@ def same_logits(trained: Trained, theirs, seed: int = 0) -> float:
             id="without biases",
         ),
         pytest.param(GPT2.set("feedforward.hidden", 20).set("biases.q", True), "GPT2LMHeadModel", id="hidden 20"),
+        pytest.param(GPT2.set("pooling", "Max").set("head.hidden", 7), "GPT2LMHeadModel", id="what is never used"),
         pytest.param(LLAMA, "LlamaForCausalLM", id="grouped queries"),
         pytest.param(
             LLAMA.set("tied", True).set("kv_heads", None).set("biases.out", False).set("feedforward.bias", True),

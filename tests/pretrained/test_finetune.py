@@ -10,7 +10,9 @@ from safetensors.torch import load_file
 
 from headtohead import Arm, Files, InputError, forecast
 from headtohead.arm import RunSpec
+from headtohead.data.checkpoints import MINILM_CONFIG, find
 from headtohead.finetune import arm_for
+from headtohead.pretrained.architectures import classifier_spec, classifier_start
 from headtohead.report import curves
 from headtohead.runs import Looked, Options, execute
 from headtohead.store import Record
@@ -183,6 +185,12 @@ def test_curves_and_what_they_say(tmp_path):
     assert curves.overfits(write([0.7, 0.5, 0.6], [0.7, 0.5, 0.6])) == "", "both rise: something else is wrong"
     assert curves.overfits(write([0.7, 0.5, 0.505], [0.7, 0.5, 0.3])) == "", "within what looks differ by"
     assert curves.picture(rising)[:4] == b"\x89PNG"
+
+
+def test_minilm_is_described_without_having_it(minilm):
+    assert classifier_spec("minilm", dropout=True) == classifier_start(find(minilm), 2, dropout=True)[0]
+    config = find(minilm).config
+    assert {name: config[name] for name in MINILM_CONFIG} == MINILM_CONFIG
 
 
 def test_the_command(arm, labelled):

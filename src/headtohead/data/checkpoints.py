@@ -26,6 +26,18 @@ WANTED = [CONFIG, "model*.safetensors", INDEX, TOKENIZER, *BESIDES, *(f for file
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 PATIENCE_SECONDS = 5  # for the Hub's first answer
 MINILM_NAME = "minilm"  # a folder of that name is ./minilm
+MINILM_CONFIG = {  # what its config.json says of its shape; its sha256 cannot change
+    "model_type": "bert",
+    "vocab_size": 30522,
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 512,
+}
 HUB = "hub:"  # before a name that is meant for the Hub even where a folder is called so
 
 
@@ -122,6 +134,11 @@ def find(name: str, announce: Announce | None = None) -> Checkpoint:
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name or not name.strip():
         raise InputError(f"there is no folder '{name}': give one that save_pretrained wrote, minilm, or a Hub name")
     return _opened(name, _from_hub(name, announce))
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """A checkpoint's configuration; that of `minilm` is known without having it."""
+    return dict(MINILM_CONFIG) if name == MINILM_NAME else find(name).config
 
 
 def is_checkpoint(name: str) -> bool:

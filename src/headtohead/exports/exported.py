@@ -101,6 +101,8 @@ def _stock(trained: Trained) -> Written | None:
     notes = ["biases that this model does not have are written as zeros"] if len(whole) > len(ours) else []
     if trained.checkpoint and "type_vocab_size" in fit.config:
         notes.append("one segment: its vector is in every token's embedding, so pairs of texts are not told apart")
+    if trained.task == "encoder":
+        notes.append("there is no pooler in it, and transformers will draw one: read last_hidden_state")
     config = {"model_type": fit.name, **fit.config}
     architecture = fit.stock.classes[trained.task]
     files = _configs(trained, architecture, config, {})

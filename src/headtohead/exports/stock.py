@@ -66,9 +66,10 @@ def nearest(spec: ModelSpec, ours: Weights, task: str) -> Fit | None:
         try:
             config = stock.config(spec, len(up))
             theirs = stock.spec(config)
+            alike = _said_alike(spec, theirs, task, len(up))
         except (InputError, KeyError):  # it has no word for one of the settings
             continue
-        differs = tuple(d.path for d in theirs.diff(_said_alike(spec, theirs, task, len(up))))
+        differs = tuple(d.path for d in theirs.diff(alike))
         fits.append(Fit(name, stock, config, theirs, differs))
     return min(fits, key=lambda fit: len(fit.differs), default=None)
 
@@ -89,8 +90,6 @@ def _said_alike(spec: ModelSpec, theirs: ModelSpec, task: str, hidden: int) -> M
 
 def _with_biases(ours: Any, theirs: Any) -> Any:
     """Every truth value of ours that is false and true in theirs says that there is a bias."""
-    if type(ours) is not type(theirs):
-        return ours
     more = {f.name: True for f in dataclasses.fields(theirs) if getattr(theirs, f.name) is True}
     return _set(ours, **more)
 

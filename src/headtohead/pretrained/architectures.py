@@ -16,7 +16,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from headtohead.attention import Biases
-from headtohead.data.checkpoints import Checkpoint
+from headtohead.data.checkpoints import Checkpoint, config_of
 from headtohead.errors import InputError
 from headtohead.model import HeadSpec, ModelSpec
 from headtohead.parts import Causal, First, Full, Gated, LayerNorm, Learned, Mlp, PostNorm, PreNorm, RMSNorm, Rope
@@ -54,7 +54,7 @@ class UnknownArchitecture(InputError):  # noqa: N818
 
 def read(checkpoint: Checkpoint, dropout: bool = False) -> Read:
     """The spec and the weights of a checkpoint; with its own dropout where it is to be trained on."""
-    with _in_a_line(checkpoint):
+    with _in_a_line(checkpoint.name):
         kind, spec, weights = _everything(checkpoint, dropout)
         if kind.decoder:
             _refuse_other_heads(checkpoint.config)
@@ -69,32 +69,45 @@ def classifier_start(checkpoint: Checkpoint, classes: int, dropout: bool = False
     layer's. The layer before it, head.0, comes along where the checkpoint has one."""
     if classes < 2:
         raise InputError(f"a classifier needs two classes, not {classes}")
-    with _in_a_line(checkpoint):
-        kind, spec, weights = _everything(checkpoint, dropout)
-        if kind.decoder:
-            encoders = ", ".join(name for name, known in KNOWN.items() if not known.decoder)
-            raise InputError(f"it is a language model, and a classifier begins with an encoder: {encoders}")
+    with _in_a_line(checkpoint.name):
+        _refuse_decoder(architecture(checkpoint.config))
+        _, spec, weights = _everything(checkpoint, dropout)
         return spec, {name: w for name, w in weights.items() if not name.startswith("head.2.")}
 
 
+def classifier_spec(name: str, dropout: bool = False) -> ModelSpec:
+    """The spec that `classifier_start` has of the checkpoint of this name; of `minilm` without having it."""
+    config = config_of(name)
+    with _in_a_line(name):
+        kind = architecture(config)
+        _refuse_decoder(kind)
+        return _spec(kind, config, dropout)
+
+
+def _refuse_decoder(kind: Architecture) -> None:
+    if kind.decoder:
+        encoders = ", ".join(name for name, known in KNOWN.items() if not known.decoder)
+        raise InputError(f"it is a language model, and a classifier begins with an encoder: {encoders}")
+
+
 @contextmanager
-def _in_a_line(checkpoint: Checkpoint) -> Iterator[None]:
+def _in_a_line(name: str) -> Iterator[None]:
     """Whatever a configuration may hold, what is wrong with it is said of the checkpoint."""
     try:
         yield
     except InputError as error:
-        raise type(error)(f"{checkpoint.name} cannot be imported: {error}") from None
+        raise type(error)(f"{name} cannot be imported: {error}") from None
     except KeyError as error:
-        raise InputError(f"{checkpoint.name} cannot be imported: it lacks {error.args[0]}") from None
+        raise InputError(f"{name} cannot be imported: it lacks {error.args[0]}") from None
     except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         why = " ".join(str(error).split())[:200]
-        raise InputError(f"{checkpoint.name} cannot be imported: its config.json is not sound ({why})") from None
+        raise InputError(f"{name} cannot be imported: its config.json is not sound ({why})") from None
 
 
 def _everything(checkpoint: Checkpoint, dropout: bool) -> tuple[Architecture, ModelSpec, Weights]:
     """The spec, and the weights of the trunk and of whatever head there is."""
     kind, config = architecture(checkpoint.config), checkpoint.config
-    spec = kind.spec(config)
+    spec = _spec(kind, config, dropout)
     computed = config.get("computed") or ()  # tables that our own exports hold beside the weights
     theirs = Tensors({name: w for name, w in checkpoint.tensors().items() if name not in computed}, kind.prefix)
     if spec.layers > len(theirs):
@@ -102,9 +115,12 @@ def _everything(checkpoint: Checkpoint, dropout: bool) -> tuple[Architecture, Mo
     weights = kind.weights(theirs, spec)
     if left := theirs.unread(kind.inside):
         raise UnknownArchitecture(f"our model has no place for {left[0]} ({len(left)} such weights)")
-    if dropout:
-        spec = dataclasses.replace(spec, dropout=float(config.get(kind.dropout) or 0.0))
     return kind, spec, {name: w.float().contiguous() for name, w in weights.items()}
+
+
+def _spec(kind: Architecture, config: Config, dropout: bool) -> ModelSpec:
+    spec = kind.spec(config)
+    return dataclasses.replace(spec, dropout=float(config.get(kind.dropout) or 0.0)) if dropout else spec
 
 
 # -- what all of them share --------------------------------------------------------------------------------------------
