@@ -35,7 +35,7 @@ def test_a_language_model(checkpoint, tmp_path):
     folder = checkpoint("llama")
     done = h2h("attend", folder, TEXT, "--out", "map.html")
     assert done.code == 0, done.err
-    assert "lm, 3 layers of 4 heads" in done.out
+    assert "lm, 3 layers of 4 heads" in " ".join(done.out.split())
     assert "next token" in done.out
     assert "✗" not in done.out
     assert (tmp_path / "map.html").stat().st_size > 10_000

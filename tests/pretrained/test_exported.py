@@ -245,6 +245,29 @@ def test_every_pooling_can_be_exported(tmp_path, pooling):
     assert same_logits(trained, theirs) <= SAME
 
 
+def test_padding_on_the_left_empty_texts_and_losses(tmp_path):
+    """Of a model whose heads are weighed by the whole text, padding excluded."""
+    odd = ODD.set("fusion", "Reweight(over=sequence)").set("pattern", "Local(3)").set("position", "Alibi")
+    ids = torch.randint(2, 200, (3, 12), generator=torch.Generator().manual_seed(0))
+    keep = torch.arange(12) >= torch.tensor([[0], [7], [12]])  # the last is nothing but padding
+    for classes in (0, 3):
+        trained = stirred(odd, classes)
+        folder = export(trained, tmp_path / str(classes)).folder
+        auto = transformers.AutoModelForSequenceClassification if classes else transformers.AutoModelForCausalLM
+        theirs = auto.from_pretrained(folder, trust_remote_code=True).eval()
+        labels = torch.tensor([2, 0, 1]) if classes else ids
+        with torch.no_grad():
+            ours, out = trained.model(ids, keep), theirs(ids, attention_mask=keep.long(), labels=labels)
+            plain = theirs(ids, labels=labels)
+            whole = trained.model(ids)
+        real = torch.ones(3, dtype=torch.bool) if classes else keep
+        assert float((ours - out.logits)[real].abs().max()) <= SAME
+        assert float((whole - plain.logits).abs().max()) <= SAME
+        logits, said = (whole, labels) if classes else (whole[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        loss = torch.nn.functional.cross_entropy(logits, said)
+        assert float(plain.loss) == pytest.approx(float(loss), abs=1e-5)
+
+
 PROBE = """
 import sys, json
 sys.modules["headtohead"] = None  # as if it were not installed
@@ -486,6 +509,10 @@ def test_a_fine_tuned_checkpoint(checkpoint, tmp_path, home, settings):
             p = theirs(**tokenizer(said.text, truncation=True, return_tensors="pt")).logits.double().softmax(dim=1)[0]
         assert list(said.probabilities.values()) == pytest.approx(p.tolist(), abs=1e-5)
         assert theirs.config.id2label[int(p.argmax())] == said.label
+    padded = torch.tensor([[0, 5, 9, 2, 1, 1]])
+    if not found.stock:  # where no mask is given, the id of padding says what it is
+        with torch.no_grad():
+            assert float((theirs(padded).logits - trained.model(padded)).abs().max()) <= SAME
     moved, first = trained.model.state_dict(), load(str(checkpoint("roberta"))).model.state_dict()
     changed = {name for name in first if not torch.equal(moved[name], first[name])}
     assert changed
