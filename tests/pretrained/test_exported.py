@@ -139,6 +139,7 @@ def test_language_models_of_a_stock_architecture(tmp_path, spec, architecture):
     assert type(theirs).__name__ == architecture
     assert same_logits(trained, theirs) <= SAME
     assert not (tmp_path / "out" / exported.CODE).exists()
+    assert "trust_remote_code" not in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("tokens", [15])
@@ -247,7 +248,7 @@ def test_every_pooling_can_be_exported(tmp_path, pooling):
 
 def test_padding_on_the_left_empty_texts_and_losses(tmp_path):
     """Of a model whose heads are weighed by the whole text, padding excluded."""
-    odd = ODD.set("fusion", "Reweight(over=sequence)").set("pattern", "Local(3)").set("position", "Alibi")
+    odd = ODD.set("fusion", "Reweight(over=sequence)").set("pattern", "Local(3)").set("position", "Sinusoidal")
     ids = torch.randint(2, 200, (3, 12), generator=torch.Generator().manual_seed(0))
     keep = torch.arange(12) >= torch.tensor([[0], [7], [12]])  # the last is nothing but padding
     for classes in (0, 3):
@@ -301,7 +302,7 @@ import math as m
 from typing import ClassVar
 import torch
 from torch import nn
-from headtohead import FeedForward, PositionHooks, Position, knob
+from headtohead import FeedForward, Pattern, PositionHooks, Position, knob
 from headtohead.parts.feedforwards import activation
 
 STEEP = 3.0
@@ -333,6 +334,16 @@ class WavyHooks(PositionHooks):
         return x + self.size * torch.sin(steep(self.rate * i))[..., None]
 
 
+class Before(Pattern):
+    """Strictly: the first token sees nothing at all."""
+
+    equation: ClassVar[str] = "j < i"
+    reference: ClassVar[str] = "nobody"
+
+    def allowed(self, i, j):
+        return j < i
+
+
 class Twice(FeedForward):
     """Twice."""
 
@@ -348,12 +359,14 @@ def test_a_part_of_the_users_own_goes_along(tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     with forgotten():
         module = load_python_file(tmp_path / "own.py")
-        trained = stirred(GPT2.set("position", module.Wavy(rate=0.3)).set("feedforward", module.Twice()))
+        spec = GPT2.set("position", module.Wavy(rate=0.3)).set("feedforward", module.Twice())
+        trained = stirred(spec.set("pattern", module.Before()))
         found = export(trained, tmp_path / "out")
     assert found.difference <= SAME
     assert "no architecture of transformers computes this:" in found.notes[0]
     written = "".join(f.read_text() for f in found.folder.iterdir() if f.suffix != ".safetensors")
     assert str(tmp_path) not in written
+    assert "own.py" not in (found.folder / "config.json").read_text()
     theirs = transformers.AutoModelForCausalLM.from_pretrained(found.folder, trust_remote_code=True).eval()
     assert same_logits(trained, theirs) <= SAME
 
@@ -464,6 +477,7 @@ def test_a_run_by_its_command(run, tmp_path):
         assert float((theirs(ids).logits - trained.model(ids)).abs().max()) <= SAME
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"# run {run.id}" in card
+    assert "AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)" in card
     assert "4 steps over" in card
     assert f"{run.result['values']['test/loss']:.4g}" in card
     assert "--set 'model.position=Rope()'" in card
@@ -509,6 +523,12 @@ def test_a_fine_tuned_checkpoint(checkpoint, tmp_path, home, settings):
             p = theirs(**tokenizer(said.text, truncation=True, return_tensors="pt")).logits.double().softmax(dim=1)[0]
         assert list(said.probabilities.values()) == pytest.approx(p.tolist(), abs=1e-5)
         assert theirs.config.id2label[int(p.argmax())] == said.label
+    card = (found.folder / "README.md").read_text()
+    assert str(tmp_path) not in card
+    assert str(checkpoint("roberta").parent) not in card
+    assert "tokenizer=Pieces(checkpoint='\"'\"'roberta'\"'\"', longest=16)" in card
+    assert "content" not in card
+    assert "Classes: calm, war." in card
     padded = torch.tensor([[0, 5, 9, 2, 1, 1]])
     if not found.stock:  # where no mask is given, the id of padding says what it is
         with torch.no_grad():
@@ -540,6 +560,9 @@ def test_there_and_back(checkpoint, tmp_path, kind):
         transformers.AutoTokenizer.from_pretrained(found.folder)(TEXT)["input_ids"]
         == first.vocabulary.encode([TEXT])[0].tolist()
     )
+    named = "the [SEP] people <s> of [PAD] </s>"
+    ids = first.vocabulary.encode([named])[0].tolist()
+    assert transformers.AutoTokenizer.from_pretrained(found.folder)(named)["input_ids"] == ids
     if kind in ("gpt2", "llama"):  # nothing was folded together, so the file holds the same weights too
         before, after = (load_file(f / "model.safetensors") for f in (checkpoint(kind), found.folder))
         assert before.keys() == after.keys()
@@ -582,6 +605,8 @@ def test_a_folder_that_is_there(tmp_path):
     with pytest.raises(InputError, match="exists and is not empty"):
         export(trained, tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
+    with pytest.raises(InputError, match="exists and is not empty"):
+        export(trained, tmp_path / "empty")  # it was
     with pytest.raises(Unavailable, match="give a folder of yours"):
         export(trained, tmp_path / "file" / "below")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from pathlib import Path
 from typing import Any
@@ -94,11 +95,19 @@ def _number(value: float | None) -> str:
 def _training(trained: Trained) -> list[str]:
     """The command that makes the same run again, settings that are the task's usual ones left out."""
     arm = trained.spec.arm
-    hidden = ("data.corpus.path", "content")
-    changed = [d for d in Arm.of(arm.task, arm.data.corpus).diff(arm) if not d.path.endswith(hidden)]
+    changed = [d for d in Arm.of(arm.task, arm.data.corpus).diff(arm) if not d.path.endswith("content")]
     words = ["h2h", "train", arm.task, "--data", _corpus(arm)]
-    words += [word for d in changed for word in ("--set", f"{d.path}={d.right}")]
+    words += [word for d in changed for word in ("--set", f"{d.path}={_as_typed(d.right)}")]
     return ["## Training", "", "```sh", shlex.join(words), "```", ""]
+
+
+def _as_typed(value: Any) -> Any:
+    """A setting as a user would give it: without fingerprints, and with a checkpoint's name in place of its path."""
+    if getattr(value, "content", ""):
+        value = dataclasses.replace(value, content="")
+    if Path(getattr(value, "checkpoint", "")).is_absolute():
+        value = dataclasses.replace(value, checkpoint=Path(value.checkpoint).name)
+    return value
 
 
 def _model(trained: Trained) -> list[str]:
