@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from headtohead import AdamW, Classifier, LanguageModel, Trainer, TrainSpec, load_file
 from headtohead.bench import Task
 
-RECIPE = Path(__file__).resolve().parents[1] / "recipes" / "documents.py"
+RECIPE = Path(__file__).resolve().parents[1] / "recipes" / "published" / "documents.py"
 FOREVER = 10**9
 
 

@@ -154,7 +154,7 @@ def test_a_pattern_is_held_to_causality_on_demand() -> None:
 
 
 def test_a_recipe_is_audited_model_by_model() -> None:
-    done = h2h("audit", "recipes/documents.py", "--json", folder=ROOT)
+    done = h2h("audit", "recipes/published/documents.py", "--json", folder=ROOT)
     broken = [r["subject"] for r in json.loads(done.stdout) if not r["ok"]]
     assert broken == ["reweighted, language model"]
     assert done.returncode == 1

@@ -256,7 +256,7 @@ def test_attention_weights_are_dropped_in_training_only(path):
     attention.path = path
     q = k = torch.zeros(1, 4, 40, 4, dtype=torch.float64)
     v = torch.ones(1, 4, 40, 4, dtype=torch.float64)
-    attend = attention._explicit if path == "explicit" else attention._sdpa
+    attention.path, attend = path, attention._attend
     i = torch.arange(40)[None]
     reach = Reach.of(torch.ones(1, 1, 40, 40, dtype=torch.bool), i[:, None, :, None], i[:, None, None, :], None)
     close(attention.eval() and attend(q, k, v, None, reach, 1.0), v)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from headtohead.dropout import dropout
 from headtohead.parts.fusions import Fusion
 from headtohead.parts.norms import Norm
 from headtohead.parts.positions import LayerHooks
@@ -230,8 +231,7 @@ class Attention(nn.Module):
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         bias = position.bias(q, k, reach.i, reach.j)
         scale = position.scale / self.root
-        attend = self._explicit if self.path == "explicit" else self._sdpa
-        o = attend(q, k, v, bias, reach, scale)  # (B, H, Tq, d)
+        o = self._attend(q, k, v, bias, reach, scale)  # (B, H, Tq, d)
         o = self.fuse(o if reach.some is None else o * reach.some, reach.keep)
         if x.dim() == 3:
             return self.out(o.transpose(1, 2).flatten(2))  # (B, Tq, D)
@@ -255,18 +255,22 @@ class Attention(nn.Module):
             heads = together.view(*together.shape[:2], -1, self.head_width).transpose(1, 2)
         return heads.split_with_sizes(self.each, 1)  # they stand one behind the other
 
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, reach: Reach, scale: float) -> Tensor:
+        drops = self.training and self.dropout > 0  # torch's own has no fused kernel that does
+        return (self._explicit if self.path == "explicit" or drops else self._sdpa)(q, k, v, bias, reach, scale)
+
     def _explicit(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, reach: Reach, scale: float) -> Tensor:
         scores = scale * (q @ k.transpose(-1, -2))
         if bias is not None:
             scores = scores + bias
         a = scores.masked_fill(~reach.allowed, -torch.inf).softmax(dim=-1)
-        return F.dropout(self.weights(a), self.dropout, self.training) @ v
+        a = self.weights(a)
+        return (dropout(a, self.dropout) if self.training and self.dropout else a) @ v
 
     def _sdpa(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, reach: Reach, scale: float) -> Tensor:
         mask = reach.mask if bias is None else bias.masked_fill(~reach.allowed, -torch.inf)
         mask = None if mask is None else mask.to(q.dtype)
-        dropout = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scale)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
 
 def _side_by_side(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor | None]:

@@ -3,8 +3,10 @@ The Trainer pads to the longest text allowed, as its tutorials do; and, for comp
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -110,7 +112,8 @@ def _trainer(work: Classification, length: int | None) -> Iterator[float]:
             )
             trainer = transformers.Trainer(model, options, train_dataset=rows, data_collator=_together)
             clock = time.perf_counter()
-            trainer.train()
+            with contextlib.redirect_stdout(sys.stderr):  # it prints what it measured
+                trainer.train()
             yield time.perf_counter() - clock
 
 

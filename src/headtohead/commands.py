@@ -26,10 +26,10 @@ from headtohead.workers import execute_many
 
 
 def arm_in(where: str, settings: list[str]) -> Arm:
-    """An arm of a Python file: recipes/documents.py:decoder_run."""
+    """An arm of a Python file: recipes/published/documents.py:decoder_run."""
     path, marker, name = where.partition(".py:")
     if not marker:
-        raise InputError(f"--arm takes FILE.py:NAME, such as recipes/documents.py:decoder_run, not '{where}'")
+        raise InputError(f"--arm takes FILE.py:NAME, such as recipes/published/documents.py:decoder_run, not '{where}'")
     module = load_file(path + ".py")
     arms = {k: v for k, v in vars(module).items() if isinstance(v, Arm)}
     if name not in arms:
@@ -102,7 +102,9 @@ def execute_all(specs: list[RunSpec], jobs: int | None, save_every: float, log_t
 
 
 def by_seed(ended: list[Event], seeds: dict[str, int]) -> list[Event]:
-    """How runs ended, in the order of their seeds rather than of their ends."""
+    """How runs ended, in the order of their seeds rather than of their ends. Who stopped when all was done stopped
+    nothing."""
+    ended = [event for event in ended if not (isinstance(event, NotBegun) and not event.runs)]
     return sorted(ended, key=lambda event: seeds.get(event.id, math.inf))
 
 

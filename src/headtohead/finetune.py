@@ -70,10 +70,12 @@ def afterwards(ended: list[Event]) -> Iterator[str]:
         if not path.is_file():
             store.write_whole(path, curves.picture(event.record))
         learning, whole = result["learning"], result["parameters"]
-        peak = event.record.times.get("peak_mb")
+        times = event.record.times
+        peak, beside = times.get("peak_mb"), times.get("learning_mb")
         yield (
             f"run {event.id[:8]}: weights of step {result['weights_of']}; {learning:,} of {whole:,} parameters learned"
-            + (f", {peak:,.0f} MB at most" if peak else "")
+            + (f", with {beside:,.0f} MB of gradients and optimizer" if beside else "")
+            + (f", {peak:,.0f} MB in all at most" if peak else "")
             + f"; curves: {path}"
         )
         if said := curves.overfits(event.record):

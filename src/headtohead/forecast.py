@@ -10,6 +10,7 @@ from torch import nn
 
 from headtohead.arm import Arm
 from headtohead.data.encoded import SentenceSet
+from headtohead.machine import keep_memory
 from headtohead.runs import Plan
 from headtohead.tasks import Work, work_on
 from headtohead.train import Trainer
@@ -33,6 +34,7 @@ class RunForecast:
 
 def forecast(arm: Arm, threads: int = 1) -> RunForecast:
     """Steps are taken and thrown away: batches are spread over the first epoch, for texts differ in length."""
+    keep_memory()
     torch.set_num_threads(threads)
     work = work_on(arm)
     plan, model = Plan.of(work), work.build(0)

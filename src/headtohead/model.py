@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from headtohead import losses
 from headtohead.attention import Ahead, Attention, Biases, Cache, LayerCache, Packing, Reach
+from headtohead.dropout import Dropout
 from headtohead.errors import InputError
 from headtohead.parts import (
     Causal,
@@ -131,7 +132,7 @@ class Block(nn.Module):
         with seeded(f"blocks.{layer}.wires"):
             self.around_attention = spec.residual.build(norm)
             self.around_feedforward = spec.residual.build(norm)
-        self.dropout = nn.Dropout(spec.dropout)
+        self.dropout = Dropout(spec.dropout)
 
     def forward(self, x: Tensor, reach: Reach, position: LayerHooks, cache: LayerCache | None) -> Tensor:
         if not self.training:  # nothing is dropped: a call less for each sublayer, where calls are what takes time
@@ -155,7 +156,7 @@ class Trunk(nn.Module):
             self.position = spec.position.build(spec.dims)
         with seeded("embedding_norm"):
             self.embedding_norm = spec.embedding_norm.build(spec.width)
-        self.dropout = nn.Dropout(spec.dropout)
+        self.dropout = Dropout(spec.dropout)
         self.blocks = nn.ModuleList(Block(spec, n, seeded) for n in range(spec.layers))
         with seeded("last"):
             self.last = spec.residual.build_last(lambda: spec.norm.build(spec.width))

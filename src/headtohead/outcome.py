@@ -339,6 +339,16 @@ class Outcome:
             notes=tuple(self._notes(control, variants)),
         )
 
+    def differences(self, title: str) -> dict[str, dict[int, float]]:
+        """Of every arm of a table but the control, its difference from it seed by seed, where both have a value."""
+        first, *others = (arm["name"] for arm in next(t for t in self.said["tables"] if t["title"] == title)["arms"])
+        base = {row.seed: row.value for row in self.rows[title, first]}
+        found = {}
+        for name in others:
+            pairs = ((row.seed, row.value - base.get(row.seed, math.nan)) for row in self.rows[title, name])
+            found[name] = {seed: d for seed, d in pairs if math.isfinite(d)}
+        return found
+
     def to_json(self) -> list[dict[str, Any]]:
         return [store.plain(self.verdicts(title).to_json()) for title in self.titles]
 

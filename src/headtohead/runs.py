@@ -33,7 +33,7 @@ from headtohead import store
 from headtohead.arm import RunSpec, read_run
 from headtohead.errors import describe
 from headtohead.flops import count_flops
-from headtohead.machine import environment, peak_mb
+from headtohead.machine import environment, keep_memory, peak_mb
 from headtohead.store import Record
 from headtohead.tasks import Work, work_on
 from headtohead.train import Trainer
@@ -96,7 +96,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class NotBegun:
-    """Runs that were still to come when the user stopped."""
+    """Runs that were still to come when the user stopped: none, if that was while the last one ended."""
 
     runs: int
     id: str = ""
@@ -204,9 +204,11 @@ class _Session:
     seconds_before: float = 0.0  # in earlier calls
     began: float = field(default_factory=time.monotonic)
     flops: int = 0  # of one step
+    learning_bytes: int = 0  # gradients and optimizer, at the end
     torn: list[str] = field(default_factory=list)  # checkpoints that were set aside
 
     def run(self, stop: Stop) -> Iterator[Event]:
+        keep_memory()
         torch.set_num_threads(self.spec.threads)
         work = work_on(self.spec.arm)
         plan = Plan.of(work)
@@ -225,6 +227,7 @@ class _Session:
                 if ended is None:
                     yield Stopped(self.spec.id, trainer.done, work.steps)
                     return
+                self.learning_bytes = trainer.learning_bytes
                 figures = self._conclude(work, model, ended, lines)["values"]
         finally:
             if tracker:
@@ -432,6 +435,7 @@ class _Session:
             "other_seconds": time.monotonic() - self.began - (self.seconds - self.seconds_before),  # of this call
             "step_ms": 1000 * self.seconds / max(1, steps),
             "peak_mb": peak_mb(),  # of this process so far
+            "learning_mb": self.learning_bytes / 1e6,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 

@@ -87,7 +87,7 @@ class Board:
         elif isinstance(event, Failed):
             self.share[event.id] = 1.0
             return [f"{self.names[event.id]} failed: {event.reason}"]
-        elif isinstance(event, NotBegun):
+        elif isinstance(event, NotBegun) and event.runs:
             return [f"{event.runs} trials were not begun"]
         return []
 

@@ -182,11 +182,11 @@ def interval(d: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     n = len(d)
     if n < 2:
         return -math.inf, math.inf
-    half = float(_t_quantile((1 + level) / 2, n) * d.std(ddof=1) / math.sqrt(n))
+    half = float(t_quantile((1 + level) / 2, n) * d.std(ddof=1) / math.sqrt(n))
     return float(d.mean()) - half, float(d.mean()) + half
 
 
-def _t_quantile(share: float, n: int) -> float:
+def t_quantile(share: float, n: int) -> float:
     """Of Student's t for the mean of n values."""
     return float(special.stdtrit(n - 1, share))
 
@@ -286,14 +286,14 @@ def _called_real(d: np.ndarray) -> np.ndarray:
         # with no arm taken out first, as step-down would: the others have no effect here
         beyond[part] = (flipped.max(axis=2) >= share[part, :1] * (1 - 1e-9)).mean(axis=1)
     t2 = (n - 1) * share[:, 0] / np.maximum(1 - share[:, 0], 1e-300)
-    return (beyond <= ALPHA) & (t2 > _t_quantile(1 - ALPHA / 2, n) ** 2)
+    return (beyond <= ALPHA) & (t2 > t_quantile(1 - ALPHA / 2, n) ** 2)
 
 
 @lru_cache(maxsize=256)
 def _limit(pairs: int, arms: int, correlation: float) -> float:
     """The |t| that the largest of k null arms exceeds once in twenty."""
     if arms == 1 or arms > 8 or pairs > 40:
-        return _t_quantile(float(special.ndtr(_normal_limit(arms, correlation))), pairs)
+        return t_quantile(float(special.ndtr(_normal_limit(arms, correlation))), pairs)
     make = np.random.default_rng([pairs, arms])
     shared, own = make.standard_normal((20_000, pairs, 1)), make.standard_normal((20_000, pairs, arms))
     d = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
@@ -348,7 +348,7 @@ def pairs_for_equivalence(margin: float, chance: float = 0.8) -> int | None:
     if not margin > 0:
         return None
     for n in itertools.chain(range(LEAST_PAIRS, 200), range(200, MOST_PAIRS, 50)):
-        room = margin * math.sqrt(n) - _t_quantile(0.95, n) * _sds(n)  # for the mean, in standard errors
+        room = margin * math.sqrt(n) - t_quantile(0.95, n) * _sds(n)  # for the mean, in standard errors
         if np.clip(2 * special.ndtr(room) - 1, 0, None).mean() >= chance:
             return n
     return None

@@ -47,7 +47,8 @@ class Variant:
 @dataclass(frozen=True)
 class Study:
     """What to find out, and how. `vary` maps field paths to values; several make a factorial. Where arms cannot be
-    written so, give them whole in `arms` and only the paths in `vary`."""
+    written so, give them whole in `arms` and only the paths in `vary`. With vary=() it is the control alone, over its
+    seeds."""
 
     question: str
     control: Arm
@@ -78,8 +79,10 @@ class Study:
             raise InputError(f"seeds must be different numbers from 0 on, not {list(seeds)}")
         if self.tune and any(FIRST_TUNING_SEED <= s < FIRST_TUNING_SEED + self.tuning_seeds for s in seeds):
             raise InputError(f"seeds from {FIRST_TUNING_SEED:,} on are for tuning: take others for the verdict")
-        if not self.vary:
-            raise InputError('a study varies something: vary={"model.position": [Learned(), Rope()]}')
+        if isinstance(self.vary, Mapping) and not self.vary:
+            raise InputError(
+                'a study varies something: vary={"model.position": [Learned(), Rope()]}; vary=() is the control alone'
+            )
         for path in (*self.paths, *self.tune):
             self._check_path(path)
         both = set(self.paths) & set(self.tune)
@@ -88,7 +91,7 @@ class Study:
         if self.margin is not None:
             read_amount(self.margin)
         self._check_metric()
-        if len(self.variants) < 2:
+        if len(self.variants) < 2 and self.vary:
             raise InputError(
                 "every value is the control's own: name another one, so that there is something to compare"
             )
@@ -153,7 +156,7 @@ class Study:
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
         """The control, then the others."""
-        made = self._given() if self.arms else self._factorial()
+        made = self._given() if self.arms or not self.vary else self._factorial()
         known: dict[str, str] = {}
         for variant in made:
             same = known.setdefault(variant.arm.id, variant.name)
@@ -205,7 +208,7 @@ class Study:
         return made
 
     def _control_name(self) -> str:
-        return ", ".join(_name(path, self.control.get(path)) for path in self.paths)
+        return ", ".join(_name(path, self.control.get(path)) for path in self.paths) or "control"
 
     def _check_path(self, path: str) -> None:
         place = path.split(".")[0]

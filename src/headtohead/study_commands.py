@@ -19,8 +19,9 @@ RECIPES = Path("recipes")
 
 
 def recipes() -> dict[str, Path]:
-    """Recipes of this folder by name."""
-    return {f.stem: f for f in sorted(RECIPES.glob("*.py"))} if RECIPES.is_dir() else {}
+    """Recipes of this folder by name; those of the reports are `published/window` and so on."""
+    found = [*sorted(RECIPES.glob("*.py")), *sorted((RECIPES / "published").glob("*.py"))] if RECIPES.is_dir() else []
+    return {f.relative_to(RECIPES).with_suffix("").as_posix(): f for f in found}
 
 
 def recipe(name: str) -> Study:

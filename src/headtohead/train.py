@@ -103,6 +103,12 @@ class Trainer:
             yield Step(self.done, loss.detach(), self.peaks[0][0] * share)
             self.model.train()
 
+    @property
+    def learning_bytes(self) -> int:
+        """What learning takes beside the weights: a gradient for each that learns, and what the optimizer remembers."""
+        states = [v for o in self.optimizers for s in o.state.values() for v in s.values() if isinstance(v, Tensor)]
+        return sum(t.numel() * t.element_size() for t in (*self.parameters, *states))
+
     # -- to go on later, bit for bit -----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:

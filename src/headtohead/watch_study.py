@@ -149,7 +149,7 @@ def follow(events: Iterable[StudyEvent], console: Console, metric: str) -> tuple
         elif isinstance(event, Finished) and not event.already:
             _say(f"{names.get(event.id)}: {metric} {board.said[event.id]}; {board.line()}", console)
             last = time.monotonic()
-        elif isinstance(event, NotBegun):
+        elif isinstance(event, NotBegun) and event.runs:
             _say(f"{event.runs} runs were not begun", console)
         elif time.monotonic() - last > 20:
             _say(board.line(), console)

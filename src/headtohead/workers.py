@@ -51,9 +51,15 @@ def execute_many(
     specs = yield from still_to_train(specs, where)
     with stop_politely() as stop:
         if min(jobs, len(specs)) > 1:
-            yield from _Pool(where, options, stop, keep_going).execute(specs, min(jobs, len(specs)))
+            events = _Pool(where, options, stop, keep_going).execute(specs, min(jobs, len(specs)))
         else:
-            yield from _in_turn(specs, where, options, stop, keep_going)
+            events = _in_turn(specs, where, options, stop, keep_going)
+        obeyed = False
+        for event in events:
+            obeyed = obeyed or isinstance(event, Stopped | NotBegun)
+            yield event
+        if stop.asked and not obeyed:  # while the last run ended: whoever has more to do must not go on
+            yield NotBegun(0)
 
 
 def not_in_a_worker() -> None:

@@ -13,7 +13,7 @@ from runs.small import start
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
-PAGES += ["docs/how-to/look-inside.md", "docs/how-to/puzzles.md", "docs/how-to/search.md"]
+PAGES += ["docs/how-to/look-inside.md", "docs/how-to/puzzles.md", "docs/how-to/search.md", "docs/how-to/report.md"]
 PAGES += [pytest.param("docs/how-to/study.md", marks=pytest.mark.slow)]  # a hundred runs
 
 
@@ -22,9 +22,10 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page(page: str, tmp_path: Path) -> None:
+def test_page(page: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cache = tmp_path_factory.getbasetemp().parent / "docs-cache"  # of all processes: each corpus is tokenized once
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    environment |= {"HEADTOHEAD_HOME": str(tmp_path / "h2h-results"), "HEADTOHEAD_CACHE": str(tmp_path / "cache")}
+    environment |= {"HEADTOHEAD_HOME": str(tmp_path / "h2h-results"), "HEADTOHEAD_CACHE": str(cache)}
     found = blocks(ROOT / page)
     assert found
     for kind, text in found:

@@ -34,7 +34,7 @@ TEXT = "The people of our union and the Congress"
 @pytest.fixture
 def desk(tmp_path, tmp_path_factory, monkeypatch) -> Path:
     """A reader's folder: the bugs where the pages name them, an empty store, a small text. Corpora are read once."""
-    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.getbasetemp() / "tutorial-cache"))
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.getbasetemp().parent / "docs-cache"))
     monkeypatch.setenv("HEADTOHEAD_HOME", str(tmp_path / "h2h-results"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,7 @@ from headtohead import Classifier, LanguageModel, breakdown, load_file
 
 from .comparing import parameters
 
-DOCUMENTS = load_file(Path(__file__).parents[2] / "recipes" / "documents.py")
+DOCUMENTS = load_file(Path(__file__).parents[2] / "recipes" / "published" / "documents.py")
 
 
 def test_speech_classifier():

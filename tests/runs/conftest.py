@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.data.wheels import cache_folder
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    vega = cache_folder() / "vega"  # which is the same for all, and takes seconds to make
+    vega.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "vega").symlink_to(vega)
     monkeypatch.setenv("HEADTOHEAD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HEADTOHEAD_DATA", raising=False)

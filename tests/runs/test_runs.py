@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from headtohead import Arm, Files, InputError, Record, RunSpec, load_trained
-from headtohead.runs import Finished, Looked, Options, Progress, Started, execute
-from headtohead.workers import _Worker
+from headtohead.runs import Finished, Looked, NotBegun, Options, Progress, Started, execute
+from headtohead.workers import _Worker, execute_many
 
 from .small import SMALL, SMALL_OPTIONS, h2h, results, run_on, train
 
@@ -391,3 +391,14 @@ def test_a_run_in_a_thread_is_a_run(text: Path, home: Path) -> None:
     thread.start()
     thread.join()
     assert isinstance(ended[-1], Finished)
+
+
+def test_ctrl_c_while_the_last_run_ends_is_not_lost(text, home):
+    """Whoever has more to do, a study after its tuning for one, must not go on."""
+    events = execute_many([run_on(text, "train.steps=2")], home, jobs=1)
+    heard = []
+    for event in events:
+        heard.append(event)
+        if isinstance(event, Finished):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert heard[-1] == NotBegun(0)

@@ -70,12 +70,12 @@ def test_a_file_whose_writer_is_killed_is_whole(tmp_path: Path, delay: float) ->
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "file"
+    path = tmp_path / "own" / "file"
     write_whole(path, "old")
     with pytest.raises(TypeError):
         write_whole(path, 3)  # type: ignore[arg-type]
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
+    assert os.listdir(path.parent) == ["file"]
 
 
 def test_text_is_written_as_utf_8(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from headtohead.dropout import dropout
+
 # Functions whose named argument is a dropout probability.
 _DROPOUTS = {
+    dropout: "p",
     F.dropout: "p",
     F.dropout1d: "p",
     F.dropout2d: "p",

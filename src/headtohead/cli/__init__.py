@@ -1,6 +1,19 @@
 """The commands. A few lines each: they read arguments, call the library and print."""
 
-from headtohead.cli import audits, finetune, lists, look, pretrained, puzzles, search, studies, texts, training
+from headtohead.cli import (
+    audits,
+    finetune,
+    lists,
+    look,
+    pretrained,
+    puzzles,
+    reports,
+    reproduce,
+    search,
+    studies,
+    texts,
+    training,
+)
 from headtohead.cli.base import app, main
 
 __all__ = [
@@ -12,6 +25,8 @@ __all__ = [
     "main",
     "pretrained",
     "puzzles",
+    "reports",
+    "reproduce",
     "search",
     "studies",
     "texts",

@@ -26,7 +26,7 @@ def search(
     test: Annotated[str | None, typer.Option(help="A file of yours for testing.")] = None,
     text: Annotated[str | None, typer.Option(help="The text's column, if it is not found.")] = None,
     label: Annotated[str | None, typer.Option(help="The label's column, if it is not found.")] = None,
-    arm: Annotated[str | None, typer.Option(help="An arm of a Python file: recipes/documents.py:decoder_run")] = None,
+    arm: Annotated[str | None, typer.Option(help="An arm of a Python file: FILE.py:NAME")] = None,
     settings: Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Of every trial, and of what is proposed.")] = 0,
     together: Annotated[

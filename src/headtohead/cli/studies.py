@@ -1,4 +1,4 @@
-"""h2h run, plan, demo, report: a question in, a verdict out."""
+"""h2h run, plan, demo: a question in, a verdict out."""
 
 from __future__ import annotations
 
@@ -140,27 +140,3 @@ def carry_study(
         for line in how_it_went(outcome.folder, (time.monotonic() - start) / 60, fresh):
             console().print(line, markup=False, soft_wrap=True)
         console().print(f"report: {path}", markup=False, soft_wrap=True)
-
-
-@app.command()
-def report(
-    study: Annotated[str, typer.Argument(help="A study in the store, a recipe's file, or latest.")] = "latest",
-    as_json: AsJson = False,
-) -> None:
-    """The self-contained HTML report of a study that has been run."""
-    from headtohead import store
-    from headtohead.outcome import find_study, load_outcome
-    from headtohead.report.page import write_report
-
-    if ".py" in study:
-        from headtohead.study_commands import folder_named
-
-        folder = folder_named(study)
-    else:
-        folder = find_study(study, store.home())
-    outcome = load_outcome(folder)
-    path = write_report(outcome)
-    if as_json:
-        print_json({"folder": str(outcome.folder), "report": str(path), "tables": outcome.to_json()})
-    else:
-        print(f"report: {path}")

@@ -27,7 +27,7 @@ def train(
     test: Annotated[str | None, typer.Option(help="A file of yours for testing.")] = None,
     text: Annotated[str | None, typer.Option(help="The text's column, if it is not found.")] = None,
     label: Annotated[str | None, typer.Option(help="The label's column, if it is not found.")] = None,
-    arm: Annotated[str | None, typer.Option(help="An arm of a Python file: recipes/documents.py:decoder_run")] = None,
+    arm: Annotated[str | None, typer.Option(help="An arm of a Python file: FILE.py:NAME")] = None,
     settings: Settings = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Updates; short for --set train.steps=N")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes; short for --set train.epochs=N")] = None,

@@ -39,6 +39,28 @@ def grid(maps: Maps) -> Figure:
         return figure
 
 
+def chosen(maps: Maps, pairs: Sequence[tuple[int, int]]) -> Figure:
+    """These layers' heads side by side."""
+    with looks() as new:
+        across = min(4, len(pairs))
+        down = -(-len(pairs) // across)
+        side = min(3.4, _side(len(maps.tokens), len(pairs), across))
+        figure = new(figsize=(max(6.4, side * across + 1.6), side * down + 1.1), layout="constrained")
+        panels = figure.subplots(down, across, squeeze=False)
+        drawn = None
+        for n, panel in enumerate(panels.flat):
+            if n >= len(pairs):
+                panel.set_axis_off()
+                continue
+            layer, head = pairs[n]
+            last = n + across >= len(pairs)
+            drawn = _panel(panel, maps.only([layer], [head]), 0, 0, side, rows=n % across == 0, columns=last)
+            panel.set_title(f"layer {layer}, head {head}", fontsize=9, loc="left")
+        _colour_bar(figure, drawn, panels)
+        figure.supxlabel(_below(maps), fontsize=9, color=QUIET, x=0.01, ha="left")
+        return figure
+
+
 def comparison(one: Maps, other: Maps) -> Figure:
     """Two runs on the same text, and where their tokens are the same the difference between them."""
     with looks() as new:

@@ -1,4 +1,5 @@
-"""Figures as SVG text, to be put into a page. Letters stay letters: they can be read aloud, found and scaled."""
+"""Figures of a study, as SVG for its page and as PDF for a paper. Letters stay letters: they can be read aloud, found
+and scaled."""
 
 from __future__ import annotations
 
@@ -7,50 +8,68 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
-from headtohead.errors import InputError
 from headtohead.metrics import figure_of
-from headtohead.outcome import ArmVerdict, Outcome, Verdicts
-from headtohead.store import Record
+from headtohead.outcome import ArmVerdict, Verdicts
+from headtohead.wording import word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CURVE_SEEDS = 12  # of each arm; more would not change the picture
-SPREADS = 6  # with more arms the bands of lowest to highest would hide the lines
 WIDTH = 7.6  # inches
 INK, QUIET, GRID, BAND = "#1f2430", "#667085", "#e4e7ec", "#f2f4f7"
-COLOURS = {"better": "#12805c", "worse": "#c0362c", "equivalent": "#1570ef", "unresolved": "#98a2b3"}
-# told apart also by those who do not see red and green apart (Okabe and Ito)
-ARMS = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5c00", "#8a2be2"]
-DASHES = ["-", "--", ":", "-."]
+COLOURS = {"better": "#12805c", "worse": "#c0362c", "equivalent": "#1565d8", "unresolved": "#667085"}
+MARKS = {"better": "o", "worse": "X", "equivalent": "s", "unresolved": "D"}  # verdicts without colour
+# told apart also by those who do not see red and green apart (Okabe and Ito); the light ones darkened for white paper
+ARMS = ["#000000", "#0072b2", "#d55e00", "#00845f", "#b9578b", "#a86f00", "#2a86bf", "#7a5c00", "#8a2be2"]
+# and without any colour: on and off, in points
+DASHES: list[tuple[float, ...]] = [
+    (),
+    (6, 2.5),
+    (1.5, 2),
+    (7, 2.5, 1.5, 2.5),
+    (12, 3),
+    (4, 1.5, 1, 1.5, 1, 1.5),
+    (3, 3),
+    (10, 2, 4, 2),
+]
+DOTS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")  # arms without colour, where there are no lines
+
+Dots = Mapping[str, Mapping[int, float]]  # of each arm, its difference seed by seed
 
 
-def forest(verdicts: Verdicts) -> str:
-    """Every arm's difference from the control with its interval; the control is the line at zero."""
+def is_share(metric: str) -> bool:
+    """Whether people read it in percent."""
+    return figure_of(metric) in ("accuracy", "macro_f1")
+
+
+# -- the forest --------------------------------------------------------------------------------------------------------
+
+
+def forest(verdicts: Verdicts, dots: Dots | None = None) -> str:
+    return forest_drawing(verdicts, dots or {}).svg()
+
+
+def forest_drawing(verdicts: Verdicts, dots: Dots) -> Drawing:
+    """Every arm's difference from the control, the line at zero, with its interval and every seed's dot."""
     rows = list(verdicts)
-    scale = 100 if figure_of(verdicts.metric) in ("accuracy", "macro_f1") else 1
-    with _figure(WIDTH, 1.1 + 0.42 * len(rows)) as (figure, axes, svg):
-        drawn = False
-        for y, row in enumerate(rows):
-            v, colour = row.verdict, COLOURS[row.verdict.verdict]
-            if not math.isfinite(v.difference):
-                axes.annotate(_missing(row), (0, y), (6, 0), textcoords="offset points", va="center", color=QUIET)
-                continue
-            drawn = True
-            if math.isfinite(v.low):
-                axes.plot([scale * v.low, scale * v.high], [y, y], color=colour, lw=2.2, solid_capstyle="round")
-            axes.plot([scale * v.difference], [y], "o", color=colour, ms=7)
+    scale = 100 if is_share(verdicts.metric) else 1
+    with looks() as new:
+        figure = new(figsize=(WIDTH, 1.1 + 0.5 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        drawn = [_arm(axes, y, row, dots.get(row.arm, {}), scale) for y, row in enumerate(rows)]
         if verdicts.noise and math.isfinite(verdicts.noise.verdict.low):
             n = verdicts.noise.verdict
             axes.axvspan(scale * n.low, scale * n.high, color=BAND, lw=0, zorder=0)
-            drawn = True
+            drawn.append(True)
         axes.axvline(0, color=INK, lw=1)
-        if not drawn:
+        if not any(drawn):
             axes.set_xlim(-1, 1)
             axes.set_xticks([0])
         axes.set_yticks(range(len(rows)), ["" for _ in rows])
@@ -60,11 +79,30 @@ def forest(verdicts: Verdicts) -> str:
             + (", percentage points" if scale == 100 else "")
             + f"\n{'left' if verdicts.better == 'lower' else 'right'} is better"
         )
+        if any(drawn):
+            axes.locator_params(axis="x", nbins=7 if scale == 100 else 5)  # small differences have many digits
         axes.grid(axis="x", color=GRID)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
         labels = shortened([row.arm for row in rows])
-        return svg(figure, lambda drawn_as: axes.set_yticklabels([drawn_as(label) for label in labels]))
+    return Drawing(figure, lambda drawn_as: axes.set_yticklabels([drawn_as(label) for label in labels]))
+
+
+def _arm(axes: Any, y: int, row: ArmVerdict, seeds: Mapping[int, float], scale: int) -> bool:
+    """A row of the forest; whether there is anything to see in it."""
+    v, colour = row.verdict, COLOURS[row.verdict.verdict]
+    if not math.isfinite(v.difference):
+        axes.annotate(_missing(row), (0, y), (6, 0), textcoords="offset points", va="center", color=QUIET)
+        return False
+    if math.isfinite(v.low):
+        axes.plot([scale * v.low, scale * v.high], [y, y], color=colour, lw=2.2, solid_capstyle="round")
+    axes.plot([scale * v.difference], [y], MARKS[v.verdict], color=colour, ms=7.5, mec="white", mew=0.8, zorder=4)
+    below = [y + 0.24 + 0.07 * (n % 3 - 1) for n in range(len(seeds))]  # not upon each other
+    look: Any = {"ms": 3.4, "mfc": "none", "mec": INK, "mew": 0.7, "alpha": 0.75}
+    axes.plot([scale * d for d in seeds.values()], below, "o", **look)
+    said = {"xycoords": axes.get_yaxis_transform(), "va": "center", "color": colour, "annotation_clip": False}
+    axes.annotate(word(row), (1.015, y), **said)
+    return True
 
 
 def _missing(row: ArmVerdict) -> str:
@@ -74,13 +112,16 @@ def _missing(row: ArmVerdict) -> str:
     return "diverged" if diverged else "collapsed" if collapsed else "no pairs"
 
 
+# -- what figures share ------------------------------------------------------------------------------------------------
+
+
 def shortened(names: list[str], most: int = 30) -> list[str]:
     """For a figure, with what is left out in the middle shown by dots; the table beside it has the whole names. What
     differs stays different."""
     made: list[str] = []
     for name in (" ".join(name.split()) for name in names):
         short, room = name, most
-        while _wide(short) > most:
+        while wide(short) > most:
             room -= 1
             short = f"{name[: (room + 1) // 2]}…{name[len(name) - room // 2 :]}"
         number = 2
@@ -90,78 +131,9 @@ def shortened(names: list[str], most: int = 30) -> list[str]:
     return made
 
 
-def _wide(text: str) -> int:
+def wide(text: str) -> int:
     """Letters of Chinese, Japanese and Korean, and emoji, are twice as wide as others."""
     return len(text) + sum(east_asian_width(letter) in "WF" for letter in text)
-
-
-def curves(outcome: Outcome, title: str) -> str | None:
-    """The validation figure along the way, the mean over the seeds of each arm and the spread of them."""
-    import numpy as np
-
-    figure_name = figure_of(outcome.metric)
-    table = next(t for t in outcome.said["tables"] if t["title"] == title)
-    lines: dict[str, tuple[list[int], Any]] = {}
-    name = ""
-    for arm in table["arms"]:
-        per_seed: list[dict[int, float]] = []
-        for run in list(arm["runs"].values())[:CURVE_SEEDS]:
-            record = Record(outcome.home / "runs" / run)
-            try:
-                looks = record.metrics if (record.folder / "result.json").is_file() else []
-            except InputError:  # torn: a line fewer, and the table says what matters
-                looks = []
-            name = name or next(
-                (n for n in ("validation", "train") if any(f"{n}/{figure_name}" in m for m in looks)), ""
-            )
-            points = {
-                m["step"]: m[f"{name}/{figure_name}"] for m in looks if m.get(f"{name}/{figure_name}") is not None
-            }
-            if points:
-                per_seed.append(points)
-        steps = sorted(set.intersection(*(set(p) for p in per_seed))) if per_seed else []
-        if len(steps) > 1:
-            lines[arm["name"]] = steps, np.array([[p[s] for s in steps] for p in per_seed])
-    if not lines:
-        return None
-    scale = 100 if figure_name in ("accuracy", "macro_f1") else 1
-    labels = shortened(list(lines))
-    columns = max(1, min(4, len(lines), 84 // (max(map(_wide, labels)) + 6)))
-    with _figure(WIDTH, 3.4 + 0.21 * math.ceil(len(lines) / columns)) as (figure, axes, svg):
-        tops = []
-        for n, (steps, values) in enumerate(lines.values()):
-            mean = scale * values.mean(axis=0)
-            look = {"color": ARMS[n % len(ARMS)], "ls": DASHES[n // len(ARMS) % len(DASHES)]}
-            axes.plot(steps, mean, lw=2 if n == 0 else 1.6, **look)
-            if len(table["arms"]) <= SPREADS:
-                spread = scale * values.min(axis=0), scale * values.max(axis=0)
-                axes.fill_between(steps, *spread, color=look["color"], alpha=0.10, lw=0)
-            tops.append(mean[min(1, len(mean) - 1)])
-        if scale == 1:
-            low = min(float(scale * v.min()) for _, v in lines.values())
-            axes.set_ylim(
-                low - 0.03 * (max(tops) - low), max(tops) + 0.08 * (max(tops) - low)
-            )  # not the untrained start
-        axes.set_xlabel("step")
-        axes.set_ylabel(f"{name}/{figure_name}" + (", %" if scale == 100 else ""))
-        axes.grid(color=GRID)
-        axes.spines[["top", "right"]].set_visible(False)
-        # below the curves: inside it would cover some of them
-        legend = figure.legend(axes.lines, labels, loc="outside lower center", frameon=False, ncols=columns)
-
-        def name_lines(drawn_as: Callable[[str], str]) -> None:
-            for text, label in zip(legend.get_texts(), labels, strict=True):
-                text.set_text(drawn_as(label))
-
-        return svg(figure, name_lines)
-
-
-@contextmanager
-def _figure(width: float, height: float) -> Iterator[tuple[Figure, Any, Any]]:
-    """A figure with one pair of axes."""
-    with looks() as new:
-        figure = new(figsize=(width, height), layout="constrained")
-        yield figure, figure.subplots(), _svg
 
 
 @contextmanager
@@ -173,6 +145,7 @@ def looks(own: Any = None) -> Iterator[type[Figure]]:
 
     chosen: Any = {
         "svg.fonttype": "none",  # letters, not outlines
+        "pdf.fonttype": 42,  # fonts are embedded as they are: publishers ask for it
         "svg.hashsalt": "headtohead",  # the same figure, the same bytes
         "font.family": "sans-serif",
         "font.sans-serif": ["DejaVu Sans"],
@@ -189,19 +162,61 @@ def looks(own: Any = None) -> Iterator[type[Figure]]:
         yield Figure
 
 
-def _svg(figure: Figure, name: Callable[[Callable[[str], str]], object]) -> str:
-    """`name` writes the arms' names. The font that measures has no letters of some scripts, which browsers have: room
-    is made with others as wide."""
-    buffer = io.StringIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        name(lambda label: "".join("W" if _wide(letter) > 1 else letter for letter in label))
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        name(str)
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
-    # names of their own: several figures share a page
-    own = f"f{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
-    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{own}", text)
-    return text[text.index("<svg") :]
+def line_look(number: int) -> dict[str, Any]:
+    """An arm's colour and dashes, in every figure the same."""
+    dash = DASHES[number % len(DASHES)]
+    return {"color": ARMS[number % len(ARMS)], "ls": (0, dash) if dash else "-"}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that is ready but for the arms' names."""
+
+    figure: Figure
+    name: Callable[[Callable[[str], str]], object]  # writes them
+
+    def svg(self, says: str = "") -> str:
+        """With what it `says` for those who do not see it."""
+        text = self._saved("svg").decode()
+        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+        # ids of their own: several figures share a page
+        own = f"f{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
+        text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{own}", text)
+        text = text[text.index("<svg") :]
+        return text.replace("<svg ", f'<svg role="img" aria-label="{escape(says)}" ', 1) if says else text
+
+    def pdf(self) -> bytes:
+        return self._saved("pdf")
+
+    def _saved(self, kind: str) -> bytes:
+        """The font that measures has no letters of some scripts, which browsers have: room is made with others as
+        wide."""
+        buffer = io.BytesIO()
+        metadata: Any = {"Date": None, "Creator": None} if kind == "svg" else {"CreationDate": None}
+        with looks(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+            self.name(lambda label: "".join("W" if wide(letter) > 1 else letter for letter in label))
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")
+            self.name(str)
+            self.figure.savefig(buffer, format=kind, transparent=True, metadata=metadata)
+        return buffer.getvalue()
+
+
+def legend_below(figure: Figure, handles: Any, labels: list[str]) -> Callable[[Callable[[str], str]], object]:
+    """Inside it would cover what it explains. Gives what writes the names into it."""
+    short = shortened(labels)
+    legend = figure.legend(
+        handles, short, loc="outside lower center", frameon=False, ncols=columns_of(short), handlelength=3.6
+    )
+
+    def name(drawn_as: Callable[[str], str]) -> None:
+        for text, label in zip(legend.get_texts(), short, strict=True):
+            text.set_text(drawn_as(label))
+
+    return name
+
+
+def columns_of(labels: list[str]) -> int:
+    """Of a legend as wide as a figure."""
+    return max(1, min(4, len(labels), 84 // (max(map(wide, labels)) + 6)))

@@ -1,6 +1,6 @@
 """The models of the five student reports this project grew from, as specs.
 
-Command:   h2h audit recipes/documents.py
+Command:   h2h audit recipes/published/documents.py
 Run time:  about ten seconds
 Expected:  every model proved, except `reweighted`, which reads the future as published and comes out broken (exit 1)
 
@@ -32,6 +32,7 @@ from headtohead import (
     Shakespeare,
     ShuffledWindows,
     Sinusoidal,
+    Sotu,
     Speeches,
     TrainSpec,
     Word,
@@ -70,7 +71,7 @@ nano = ModelSpec(
 )
 reweighted = nano.set("fusion", Reweight(over="sequence"))
 
-# The runs of 000: h2h train --arm recipes/documents.py:decoder_run
+# The runs of 000: h2h train --arm recipes/published/documents.py:decoder_run
 # Perplexity as the reports take it: the first 1,600 windows at stride 1, on the test texts along the way.
 decoder_run = Arm(
     task="lm",
@@ -89,7 +90,13 @@ classifier_run = Arm(
     evaluate=EvalSpec(train=3000, along=None, watch_test=True),
 )
 
-# 002 on a fiftieth of its training tokens: h2h train --arm recipes/documents.py:shakespeare_run --threads 2
+# The same two as studies measure them: fewer looks along the way, none at the test sets
+decoder_studied = decoder_run.set("evaluate", EvalSpec(every=250, train=1600, along=64, stride=1, windows=1600))
+classifier_studied = classifier_run.set("data.validation", 0.1).set(
+    "evaluate", EvalSpec(train=0, along=None, keep="best")
+)
+
+# 002 on a fiftieth of its training tokens: h2h train --arm recipes/published/documents.py:shakespeare_run --threads 2
 # Text and vocabulary as published: speech alone, line ends are no tokens, the longest piece that fits; the first 80 %
 # for training. Validation windows at stride 1, as published.
 shakespeare_run = Arm(
@@ -106,4 +113,17 @@ shakespeare_run = Arm(
         sampling=ShuffledWindows(stride=1),
     ),
     evaluate=EvalSpec(train=1000),
+)
+
+# 002's experiments, on a two-hundredth: what changes between two arms shows long before either is done
+shakespeare_short = shakespeare_run.set("train.steps", 400).set("evaluate", EvalSpec(train=256, along=256))
+
+# 003's language model, on text whose sentences differ in length; windows of 128 tokens instead of 1,024
+nano_run = Arm(
+    task="lm",
+    data=DataSpec(corpus=Sotu(since=1945)),
+    tokenizer=Bpe(vocab=2000),
+    model=nano.set("block", 128),
+    train=TrainSpec(steps=400, batch=8, optimizer=AdamW(lr=3e-3), schedule=OneCycle(), clip=1.0),
+    evaluate=EvalSpec(train=256, along=128),
 )

@@ -1,0 +1,63 @@
+"""000, 001, 004: the encoder with its classifier; rotary and disentangled positions in it, by accuracy and by how soon.
+
+HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:published
+HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:tuned
+"""
+
+from documents import classifier_run, classifier_studied
+
+from headtohead import Disentangled, Learned, Rope, Study
+from headtohead.reproduce import Better, Claim, Shown, Sooner
+
+# as published: the test set is looked at after every epoch, and the best look is quoted
+published = Study(
+    question="Do rotary or disentangled positions help the reports' classifier?",
+    control=classifier_run.set("evaluate.train", 0),
+    vary={"model.position": [Learned(), Rope(), Disentangled(span=32)]},
+    seeds=10,
+    again=False,
+    metric="test/accuracy",
+    command="h2h run recipes/published/classifier.py:published",
+    takes="ten minutes on two cores",
+)
+
+# as it should be: a tenth of the training sentences chooses the epoch and the rate, the test set is read once
+tuned = Study(
+    question="Do they help where nothing is chosen by the test set?",
+    control=classifier_studied.set("train.epochs", 10),
+    vary={"model.position": [Learned(), Rope(), Disentangled(span=32)]},
+    tune={"train.optimizer.lr": [3e-4, 1e-3, 3e-3]},
+    tuning_seeds=1,
+    seeds=10,
+    metric="test/accuracy",
+    command="h2h run recipes/published/classifier.py:tuned",
+    takes="a quarter of an hour on two cores",
+)
+
+QUICK = ("train.epochs=2",)  # of `h2h reproduce --quick`
+
+shown = [
+    Shown("doc000.classifier.best_test_acc", published, "Learned", "test/accuracy", take="best", scale=100),
+    Shown("doc000.classifier.final_test_acc", published, "Learned", "test/accuracy", scale=100),
+    Shown("doc001.classifier.before_training_acc", published, "Learned", "test/accuracy", take="first", scale=100),
+    Shown("doc001.classifier.test_acc", published, "Learned", "test/accuracy", scale=100),
+    Shown("doc004.encoder.acc", published, "Learned", "test/accuracy", take="best", scale=100),
+    Shown("doc004.rope.acc", published, "Rope", "test/accuracy", take="best", scale=100),
+    Shown("doc004.disentangled.acc", published, "Disentangled(span=32)", "test/accuracy", take="best", scale=100),
+]
+
+claims = [
+    Claim(
+        "004.1",
+        Better(tuned, "Rope"),
+        Sooner(tuned, "Rope", "validation/accuracy"),
+        because="Learned positions that start with unit variance drown the words for the first epochs; a rotation adds "
+        "nothing to them.",
+    ),
+    Claim(
+        "004.2",
+        Better(tuned, "Disentangled(span=32)"),
+        also=(Sooner(tuned, "Disentangled(span=32)", "validation/accuracy"),),
+        because="As with RoPE: positions stay out of the word vectors.",
+    ),
+]

@@ -1,0 +1,38 @@
+"""001: do dropout or another number of heads help the decoder? Its control is the decoder of 000, 001 and 004.
+
+HEADTOHEAD_DATA=… h2h run recipes/published/decoder.py
+"""
+
+from documents import decoder_studied
+
+from headtohead import Study
+from headtohead.reproduce import Shown
+
+decoder = Study(
+    question="Do dropout or another number of heads help the reports' decoder?",
+    control=decoder_studied,
+    vary=["model.dropout", "model.heads"],
+    arms={
+        "two heads, no dropout": decoder_studied,
+        "dropout 0.1": decoder_studied.set("model.dropout", 0.1),
+        "dropout 0.2": decoder_studied.set("model.dropout", 0.2),
+        "one head": decoder_studied.set("model.heads", 1),
+        "four heads": decoder_studied.set("model.heads", 4),
+        "eight heads, dropout 0.1": decoder_studied.set("model.heads", 8).set("model.dropout", 0.1),
+    },
+    seeds=10,
+    again=False,
+    metric="test/loss",
+    command="h2h run recipes/published/decoder.py",
+    takes="eight minutes on two cores",
+)
+
+QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
+
+SETS = {
+    "train_ppl": "train/perplexity",
+    "obama": "obama/perplexity",
+    "wbush": "wbush/perplexity",
+    "hbush": "hbush/perplexity",
+}
+shown = [Shown(f"doc001.decoder.{name}", decoder, "two heads, no dropout", metric) for name, metric in SETS.items()]

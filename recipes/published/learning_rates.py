@@ -1,0 +1,33 @@
+"""002: how high may the learning rate be? Constant rates, as in the report, from far too low to far too high.
+
+HEADTOHEAD_DATA=… h2h run recipes/published/learning_rates.py
+"""
+
+from documents import shakespeare_short
+
+from headtohead import Constant, Study
+from headtohead.reproduce import Claim, NotBetter, frequencies
+
+learning_rates = Study(
+    question="Above which learning rate does the report's decoder learn nothing?",
+    control=shakespeare_short.set("train.schedule", Constant()),
+    vary={"train.optimizer.lr": [3e-3, 3e-5, 3e-4, 1e-3, 6e-3, 1e-2, 3e-2, 1e-1]},
+    seeds=10,
+    again=False,
+    metric="validation/loss",
+    command="h2h run recipes/published/learning_rates.py",
+    takes="fifteen minutes on two cores",
+)
+
+QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+
+measure = frequencies("validation")
+
+claims = [
+    Claim(
+        "002.1",
+        *(NotBetter(learning_rates, arm, than="frequencies/loss", margin=0.05) for arm in ("lr=0.006", "lr=0.01")),
+        also=(NotBetter(learning_rates, "lr=0.1", than="frequencies/loss", margin=0.05),),
+        because="Where a rate is too high the model falls back to how frequent each token is.",
+    )
+]

@@ -1,0 +1,85 @@
+"""001: do padded positions attract less attention after training? Its encoder had no padding mask, and its query, key
+and value weights were never trained: the published count of 427,600 parameters holds none of them.
+
+HEADTOHEAD_DATA=… h2h run recipes/published/padding.py
+
+Sentences are filled up to the block with a word of their own, which attention may look at as at any other. Measured is
+the weight that words put on the filling, as a multiple of what equal weights would: 1 is indifference.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from documents import classifier_studied
+from torch import nn
+
+from headtohead import EvalSpec, Preparation, Start, Study
+from headtohead.reproduce import Better, Claim, Moves, weight_on
+
+FILLING = "paddingpadding"
+
+
+class Filled(Preparation):
+    """Each sentence is followed by the filling, up to the block's end."""
+
+    equation: ClassVar[str] = "text + filling · 32"
+    reference: ClassVar[str] = "what a model without a padding mask sees"
+
+    def prepare(self, pieces: Iterable[str]) -> Iterator[str]:
+        return (re.sub(r"\s+$", "", piece) + f" {FILLING}" * 32 for piece in pieces)
+
+
+class Untrained(Start):
+    """Drawn anew; queries, keys and values then stay as they were drawn, as heads in a plain Python list do."""
+
+    equation: ClassVar[str] = "dL/dW_q = dL/dW_k = dL/dW_v = 0"
+    reference: ClassVar[str] = "document 001"
+
+    def fill(self, model: nn.Module) -> None:
+        self.shape(model)
+
+    def shape(self, model: nn.Module) -> None:
+        for name, parameter in model.named_parameters():
+            if name.split(".")[-2] in ("q", "k", "v"):
+                parameter.requires_grad_(False)
+
+
+filled = (
+    classifier_studied.set("data.prepare", Filled())
+    .set("evaluate", EvalSpec(train=0, along=None))
+    .set("train.epochs", 10)
+)
+
+padding = Study(
+    question="Without a padding mask: what does it cost, and what do weights that never learn?",
+    control=filled,
+    vary=["start", "data.prepare"],
+    arms={
+        "no mask": filled,
+        "no mask, attention never trained": filled.set("start", Untrained()),
+        "masked": filled.set("data.prepare", classifier_studied.data.prepare),
+    },
+    seeds=10,
+    again=False,
+    metric="test/accuracy",
+    command="h2h run recipes/published/padding.py",
+    takes="ten minutes on two cores",
+)
+
+QUICK = ("train.epochs=2",)  # of `h2h reproduce --quick`
+
+measure = weight_on(FILLING, "filling")
+
+claims = [
+    Claim(
+        "001.3",
+        Moves(padding, "no mask", "filling/before", "filling/after"),
+        also=(
+            Moves(padding, "no mask, attention never trained", "filling/before", "filling/after"),
+            Better(padding, "masked"),
+        ),
+        because="The report's parameter count shows that its attention weights never learned; what changed was the "
+        "words' vectors. A mask makes the question idle: padding then gets no weight at all.",
+    )
+]

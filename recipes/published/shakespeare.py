@@ -1,0 +1,28 @@
+"""002: the decoder on Tiny Shakespeare with 500 byte pairs, on a fiftieth of the published training tokens.
+
+HEADTOHEAD_DATA=… h2h run recipes/published/shakespeare.py
+"""
+
+from documents import shakespeare_run
+
+from headtohead import Study
+from headtohead.reproduce import Shown
+
+shakespeare = Study(
+    question="What perplexity does the report's decoder reach on Tiny Shakespeare, from seed to seed?",
+    control=shakespeare_run,
+    vary=(),
+    seeds=2,
+    again=False,
+    metric="validation/loss",
+    command="h2h run recipes/published/shakespeare.py",
+    takes="twelve minutes on two cores",
+    expected="a perplexity of about 38 on the validation text, which the report's 20 epochs left at 44.7",
+)
+
+QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+
+shown = [
+    Shown("doc002.result.best_val_ppl", shakespeare, "control", "validation/perplexity"),
+    Shown("doc002.result.final_val_ppl", shakespeare, "control", "validation/perplexity"),
+]

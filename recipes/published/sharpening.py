@@ -1,0 +1,34 @@
+"""002: does attention sharpen while the decoder learns?
+
+HEADTOHEAD_DATA=… h2h run recipes/published/sharpening.py
+
+Then look: h2h attend sharpening/control --evolution
+"""
+
+from documents import shakespeare_short
+
+from headtohead import Study
+from headtohead.reproduce import Claim, Moves, entropy
+
+sharpening = Study(
+    question="Does attention sharpen while the report's decoder learns?",
+    control=shakespeare_short.set("evaluate.snapshots", 6),
+    vary=(),
+    seeds=10,
+    again=False,
+    metric="validation/loss",
+    command="h2h run recipes/published/sharpening.py",
+    takes="three minutes on two cores",
+)
+
+QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+
+measure = entropy
+
+claims = [
+    Claim(
+        "002.4",
+        Moves(sharpening, "control", "entropy/before", "entropy/after"),
+        because="Measured as the entropy of a token's weights, the mean over all heads of held-out windows.",
+    )
+]

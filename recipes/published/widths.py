@@ -1,0 +1,30 @@
+"""002: does the width of the feed-forward layer matter?
+
+HEADTOHEAD_DATA=… h2h run recipes/published/widths.py
+"""
+
+from documents import shakespeare_short
+
+from headtohead import Study
+from headtohead.reproduce import Alike, Claim
+
+widths = Study(
+    question="Does the width of the feed-forward layer matter to the report's decoder?",
+    control=shakespeare_short,
+    vary={"model.feedforward.hidden": [128, 16, 32, 512]},
+    margin="1%",
+    seeds=10,
+    metric="validation/loss",
+    command="h2h run recipes/published/widths.py",
+    takes="ten minutes on two cores",
+)
+
+QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+
+claims = [
+    Claim(
+        "002.2",
+        *(Alike(widths, f"hidden={width}") for width in (16, 32, 512)),
+        because="",
+    )
+]

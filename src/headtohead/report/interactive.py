@@ -1,0 +1,116 @@
+"""Learning curves to hover, zoom and toggle: Altair says what is drawn, Vega draws it, and both go into the page.
+
+What a reader does is a parameter of the chart: the arms that are shown, the steps from and to, whether bands are drawn,
+the step that is looked at. templates/curves.js sets them, from a mouse, a finger or a keyboard alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from importlib.metadata import version
+from typing import Any
+
+from headtohead import store
+from headtohead.data.wheels import cache_folder
+from headtohead.errors import InputError
+from headtohead.report.along import Along
+from headtohead.report.figures import ARMS, DASHES, GRID, INK, QUIET
+
+HEIGHT = 330  # pixels
+SNIPPET = "window.vegaEmbed = vegaEmbed;"  # what curves.js calls; it brings Vega and Vega-Lite
+SHOWN = "indexof(shown, datum.arm) >= 0 && datum.step >= firstStep && datum.step <= lastStep"
+
+
+def chart(found: Along) -> dict[str, Any]:
+    """What templates/curves.js is told: the chart, and the arms it calls a0, a1, … by their names and looks."""
+    arms = [
+        {"key": f"a{n}", "name": name, "colour": ARMS[n % len(ARMS)], "dash": list(DASHES[n % len(DASHES)])}
+        for n, name in ((found.numbers[name], name) for name in found.lines)
+    ]
+    steps = sorted({step for steps, _ in found.lines.values() for step in steps})
+    return {
+        "arms": arms,
+        "steps": steps,
+        "first": found.first,
+        "bands": found.bands,
+        "digits": 2 if found.percent else 4,
+        "unit": " %" if found.percent else "",
+        "spec": _spec(found, arms),
+    }
+
+
+def _spec(found: Along, arms: list[dict[str, Any]]) -> dict[str, Any]:
+    import altair as alt
+
+    keys = [arm["key"] for arm in arms]
+    axis = alt.Axis(tickCount=8, tickMinStep=1)
+    x = alt.X("step:Q", title="step", scale=alt.Scale(zero=False, nice=False), axis=axis)
+    title = found.name + (", %" if found.percent else "")
+    y, low = (alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False)) for name in ("mean", "low"))
+    colour = alt.Color("arm:N", scale=alt.Scale(domain=keys, range=[a["colour"] for a in arms]), legend=None)
+    dash = alt.StrokeDash("arm:N", scale=alt.Scale(domain=keys, range=[a["dash"] or [1, 0] for a in arms]), legend=None)
+    seen = alt.Chart().transform_filter(SHOWN)
+    here = seen.transform_filter("datum.step === at")
+    drawn = alt.Chart(alt.Data(values=[{}])).transform_calculate(low="dragFrom", high="dragTo")
+    layers = [
+        drawn.transform_filter("isNumber(datum.low)").mark_rect(color=INK, opacity=0.1).encode(x="low:Q", x2="high:Q"),
+        seen.transform_filter("bands").mark_area(opacity=0.13).encode(x=x, y=low, y2="high:Q", color=colour),
+        seen.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash),
+        here.mark_rule(color=QUIET).encode(x=x),
+        here.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=colour),
+    ]
+    start = {"shown": keys, "bands": found.bands, "firstStep": found.first, "lastStep": _last(found)}
+    params = [alt.param(name=name, value=value) for name, value in start.items()]
+    params += [alt.param(name=name, value=None) for name in ("at", "dragFrom", "dragTo")]
+    made = (
+        alt.layer(*layers, data=alt.Data(values=_rows(found)))
+        .add_params(*params)
+        .properties(width="container", height=HEIGHT, autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
+        .configure(font="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif", background="transparent")
+        .configure_view(stroke=None)
+        .configure_axis(
+            gridColor=GRID,
+            domainColor=QUIET,
+            tickColor=QUIET,
+            labelColor=INK,
+            titleColor=INK,
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+        )
+    )
+    said: dict[str, Any] = made.to_dict()
+    said.pop("$schema")  # an address that nobody needs: the page names the language itself
+    return said
+
+
+def _last(found: Along) -> int:
+    return max(steps[-1] for steps, _ in found.lines.values())
+
+
+def _rows(found: Along) -> list[dict[str, Any]]:
+    rows = []
+    for name, (steps, values) in found.lines.items():
+        means, lows, highs = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
+        for n, step in enumerate(steps):
+            figures = {"mean": means[n], "low": lows[n], "high": highs[n]}
+            said = {k: float(f"{v:.6g}") for k, v in figures.items()}
+            rows.append({"arm": f"a{found.numbers[name]}", "step": step, **said})
+    return rows
+
+
+def vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, without a network: vl-convert brings them along. Made once and
+    kept, for it takes longer than all the rest of a page."""
+    made_by = version("vl-convert-python")
+    path = cache_folder() / "vega" / f"{made_by}.js"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    import vl_convert
+
+    # what would end the script, written so that it does not
+    script = re.sub("</(?=script)", r"<\\/", vl_convert.javascript_bundle(SNIPPET), flags=re.IGNORECASE)
+    with contextlib.suppress(InputError):  # a cache that cannot be written costs time, and nothing else
+        store.write_whole(path, script)
+    return script

@@ -1,0 +1,100 @@
+"""A report on paper: the page as PDF by a browser that is there, and its figures for TeX."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from headtohead import store
+from headtohead.errors import Unavailable
+from headtohead.outcome import Outcome
+from headtohead.report import along, cost, facts, figures, paste
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+ELSEWHERE = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
+PATIENCE = 180  # seconds
+
+
+def browser() -> str:
+    found = next(filter(None, map(shutil.which, (*BROWSERS, *ELSEWHERE))), None)
+    if found is None:
+        raise Unavailable(
+            "--pdf needs Chromium or Chrome and finds neither: install one (apt-get install chromium), "
+            "or open the report in any browser and print it"
+        )
+    return found
+
+
+def write_pdf(page: Path, program: str | None = None) -> Path:
+    """The page beside itself, as its own style for print has it."""
+    path = page.with_suffix(".pdf")
+    with tempfile.TemporaryDirectory() as folder:  # a profile of its own: the user's browser may be open
+        made = Path(folder) / "page.pdf"
+        command = [program or browser(), "--headless", "--disable-gpu", f"--user-data-dir={folder}/profile"]
+        command += ["--no-pdf-header-footer", f"--print-to-pdf={made}", page.resolve().as_uri()]
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            command.insert(1, "--no-sandbox")  # which Chromium refuses to have as root, as in a container
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            said = " ".join(done.stderr.split())[-200:]
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = " ".join(str(error).split())[:200]
+        if not made.is_file():
+            raise Unavailable(f"{command[0]} made no PDF ({said}): open {page} in a browser and print it")
+        store.write_whole(path, made.read_bytes())
+    return path
+
+
+# -- for TeX -----------------------------------------------------------------------------------------------------------
+
+CAPTIONS = {
+    "forest": "Paired differences from {control} in {metric}, with 95\\,\\% intervals and every seed.",
+    "curves": "{metric} along training: means over the seeds.",
+    "cost": "Cost of a training step against {metric}.",
+}
+
+
+def write_figures(outcome: Outcome, folder: Path) -> list[Path]:
+    """forest.pdf, curves.pdf, cost.pdf with their fonts in them, table.tex, and figures.tex that includes them all. Of
+    a tuned study each twice, the second time with the table's name."""
+    written, included = [], []
+    for title in outcome.titles:
+        mark = "" if title == outcome.titles[0] else f"-{title.replace(' ', '-')}"
+        verdicts = outcome.verdicts(title)
+        for name, data in _drawn(outcome, title):
+            path = folder / f"{name}{mark}.pdf"
+            store.write_whole(path, data)
+            written.append(path)
+            says = CAPTIONS[name].format(control=paste.tex(verdicts.control), metric=paste.tex(verdicts.metric))
+            included.append(_included(path.stem, says))
+        path = folder / f"table{mark}.tex"
+        store.write_whole(path, paste.latex(verdicts))
+        written.append(path)
+        included.append(f"\\input{{{path.stem}}}\n")
+    path = folder / "figures.tex"
+    store.write_whole(path, "% \\usepackage{graphicx,booktabs}\n" + "\n".join(included))
+    return [*written, path]
+
+
+def _drawn(outcome: Outcome, title: str) -> Iterator[tuple[str, bytes]]:
+    verdicts = outcome.verdicts(title)
+    if len(verdicts):
+        yield "forest", figures.forest_drawing(verdicts, outcome.differences(title)).pdf()
+    learned = along.along(outcome, title)
+    if learned is not None:
+        yield "curves", along.drawing(learned).pdf()
+    paid = cost.drawing(facts.costs(outcome, title), verdicts.metric, verdicts.better)
+    if paid is not None:
+        yield "cost", paid.pdf()
+
+
+def _included(name: str, caption: str) -> str:
+    return (
+        "\\begin{figure}\n\\centering\n"
+        f"\\includegraphics[width=\\linewidth]{{{name}.pdf}}\n\\caption{{{caption}}}\n\\label{{fig:{name}}}\n"
+        "\\end{figure}\n"
+    )

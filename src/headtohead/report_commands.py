@@ -1,0 +1,223 @@
+"""What `h2h report` finds out in the models themselves, for the page to show: audits, maps, evolution, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from headtohead.audit.kept import audit_once
+from headtohead.data.batches import Batch
+from headtohead.errors import InputError, describe
+from headtohead.generate import Sampling, generate
+from headtohead.inspect import draw
+from headtohead.inspect.evolution import TEXTS, Evolution, evolution
+from headtohead.inspect.maps import Maps, attention
+from headtohead.inspect.summary import summary
+from headtohead.outcome import Outcome
+from headtohead.report.extras import Audited, Evolved, Extras, Picture, Sample
+from headtohead.samples import sample
+from headtohead.spec import Spec
+from headtohead.store import Record
+from headtohead.tasks import work_on
+from headtohead.trained import Trained, load_trained, snapshot_steps
+
+T = TypeVar("T")
+Pairs = tuple[tuple[int, int], ...]  # layer and head
+
+ARMS = 6  # that are looked into: the control and the first five
+MOST_HEADS = 4  # by default
+EVOLVED_SEEDS = 3  # of each arm
+TOKENS = 60  # of a sample
+
+
+def read_heads(text: str | None) -> Pairs:
+    """0.0,1.1 → layer 0 head 0 and layer 1 head 1."""
+    try:
+        pairs = [tuple(map(int, part.split("."))) for part in (text or "").split(",") if part.strip()]
+    except ValueError:
+        pairs = [()]
+    if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        raise InputError(f"--heads takes LAYER.HEAD,LAYER.HEAD, counted from 0, such as 0.0,1.1, not '{text}'")
+    return tuple((layer, head) for layer, head in pairs)
+
+
+@dataclass
+class _Arm:
+    """An arm of the first table, with a run of it whose weights are there."""
+
+    name: str
+    number: int
+    spec: dict[str, Any]
+    records: list[Record]  # complete, with weights
+
+    @property
+    def seed(self) -> int:
+        return int(self.records[0].spec["seed"])
+
+
+@dataclass
+class _Look:
+    """One look into a study's models. What cannot be had is left out, and said: a page is made in any case."""
+
+    outcome: Outcome
+    heads: Pairs
+    text: str
+    prompt: str
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def attempt(self, what: str, arm: str, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except Exception as error:  # a model that cannot be looked into must not cost the page
+            said = f"{arm}: {describe(error)}"
+            self.absent[what] = f"{self.absent[what]}; {said}" if what in self.absent else f"Left out: {said}"
+            return None
+
+    def arms(self) -> list[_Arm]:
+        table = self.outcome.said["tables"][0]
+        found = []
+        for number, arm in enumerate(table["arms"]):
+            rows = self.outcome.rows[table["title"], arm["name"]]
+            done = [Record(self.outcome.home / "runs" / row.run) for row in rows if row.status == "complete"]
+            there = [record for record in done if (record.folder / "model.safetensors").is_file()]
+            found.append(_Arm(arm["name"], number, arm["spec"], there))
+        return found
+
+    # -- audit ---------------------------------------------------------------------------------------------------------
+
+    def audit(self, arm: _Arm) -> Audited | None:
+        def made() -> Audited:
+            model = Spec.from_json(arm.spec["model"])
+            report = audit_once(model, arm.name, causal=arm.spec["task"] == "lm")
+            broken = tuple((f.title, f.evidence, f.meaning) for f in report.broken)
+            return Audited(arm.name, report.summary().rpartition(": ")[2], broken)
+
+        return self.attempt("audit", arm.name, made)
+
+    # -- attention -----------------------------------------------------------------------------------------------------
+
+    def map(self, arm: _Arm, trained: Trained) -> Picture | None:
+        def made() -> Picture:
+            maps = attention(trained, self.text)
+            self.heads = self.heads or _sharpest(maps)
+            mine = tuple(pair for pair in self.heads if pair[0] in maps.layers and pair[1] in maps.heads)
+            if not mine:
+                raise InputError(f"it has none of the heads {_said(self.heads)}")
+            svg = draw.image(draw.chosen(maps, mine), "svg")
+            return Picture(svg, f"{arm.name}, seed {arm.seed}", _in_words(arm.name, maps, mine))
+
+        return self.attempt("maps", arm.name, made)
+
+    def evolve(self, arm: _Arm) -> Evolved | None:
+        kept = [record for record in arm.records if snapshot_steps(record)][:EVOLVED_SEEDS]
+        if not kept:
+            return None
+
+        def made() -> Evolved:
+            *_, found = evolution(kept, _held_out)
+            assert isinstance(found, Evolution)
+            L, H = next(iter(found.values.values())).shape[2:]
+            if any(layer >= L or head >= H for layer, head in self.heads):
+                raise InputError(f"it has not all of the heads {_said(self.heads)}")
+            layers, heads = ([pair[n] for pair in self.heads] for n in (0, 1))
+            values = {name: v[:, :, layers, heads] for name, v in found.values.items()}
+            return Evolved(arm.name, arm.number, found.steps, self.heads, values)
+
+        return self.attempt("evolution", arm.name, made)
+
+    def say(self, arm: _Arm, trained: Trained) -> Sample | None:
+        def made() -> Sample:
+            one = generate(trained, self.prompt, tokens=TOKENS, sampling=Sampling(seed=0))[0]
+            seen = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in one.text)
+            return Sample(arm.name, arm.seed, one.prompt, seen)
+
+        return self.attempt("samples", arm.name, made)
+
+
+def look_into(
+    outcome: Outcome, heads: Pairs = (), text: str | None = None, prompt: str = "The", most: int = ARMS
+) -> Iterator[float | Extras]:
+    """The share done, arm by arm; then what was found in the first `most` of them."""
+    import torch
+
+    torch.set_num_threads(1)
+    look = _Look(outcome, heads, text or sample("short"), prompt)
+    every = look.arms()
+    arms = every[:most]
+    shown = [arm for arm in arms if arm.records]
+    work = len(arms) + 2 * len(shown)
+    audits, maps, samples, evolved = [], [], [], []
+    for done, arm in enumerate(arms):
+        audits.append(look.audit(arm))
+        yield (done + 1) / work
+    for done, arm in enumerate(shown):
+        trained = look.attempt("maps", arm.name, partial(load_trained, arm.records[0]))
+        if trained is not None:
+            maps.append(look.map(arm, trained))
+            if trained.task == "lm":
+                samples.append(look.say(arm, trained))
+        yield (len(arms) + done + 1) / work
+    for done, arm in enumerate(shown):
+        evolved.append(look.evolve(arm) if look.heads else None)
+        yield (len(arms) + len(shown) + done + 1) / work
+    _say_absent(look, shown, any(evolved))
+    if len(every) > most:
+        fewer = f"The first {most} of {len(every)} arms are looked into here; h2h report --arms {len(every)} does all."
+        for what in ("audit", "maps", *(["samples"] if any(samples) else [])):
+            look.absent[what] = f"{fewer} {look.absent.get(what, '')}".strip()
+    yield Extras(
+        audits=tuple(filter(None, audits)),
+        text=look.text,
+        maps=tuple(filter(None, maps)),
+        evolution=tuple(filter(None, evolved)),
+        samples=tuple(filter(None, samples)),
+        absent=look.absent,
+    )
+
+
+def _say_absent(look: _Look, shown: list[_Arm], evolved: bool) -> None:
+    """Why a section is empty."""
+    if not shown:
+        gone = "No run of this study has its weights here: they were not copied along, or no run is complete."
+        look.absent |= {"maps": gone, "samples": gone}
+        return
+    if not evolved:
+        look.absent.setdefault(
+            "evolution",
+            "How attention came about is not shown: no run kept weights on the way; --set evaluate.snapshots=20 keeps "
+            "those of twenty steps.",
+        )
+
+
+def _held_out(model: Trained) -> Batch:
+    work = work_on(model.spec.arm)
+    return work.some(work.held_out(), TEXTS)
+
+
+def _sharpest(maps: Maps) -> Pairs:
+    """Of each layer the head whose weight is most on few tokens: those that do something to be seen."""
+    best: dict[int, tuple[float, int]] = {}
+    for row in summary(maps):
+        found = (row["entropy"], row["head"])
+        best[row["layer"]] = min(best.get(row["layer"], found), found)
+    layers = sorted(best)
+    if len(layers) > MOST_HEADS:  # from the first to the last
+        layers = [layers[round(n * (len(layers) - 1) / (MOST_HEADS - 1))] for n in range(MOST_HEADS)]
+    return tuple((layer, best[layer][1]) for layer in layers)
+
+
+def _said(pairs: Pairs) -> str:
+    return ", ".join(f"{layer}.{head}" for layer, head in pairs)
+
+
+def _in_words(arm: str, maps: Maps, pairs: Pairs) -> str:
+    """A map for those who do not see it: where each head's weight is."""
+    rows = {(row["layer"], row["head"]): row for row in summary(maps)}
+    told = [
+        f"layer {layer} head {head}: entropy {rows[layer, head]['entropy']:.2f} nats, strongest look "
+        f"{rows[layer, head]['strongest']}"
+        for layer, head in pairs
+    ]
+    return f"Attention maps of {arm}. {'; '.join(told)}."

@@ -1,0 +1,39 @@
+"""Published results re-tested: figures side by side, and a ledger of what was claimed and what holds.
+
+A recipe in recipes/published/ says what it shows and which claims it decides:
+
+    shown = [Shown("doc000.decoder.obama", window, "Causal", "obama/perplexity")]
+    claims = [Claim("000.1", Better(window, "Causal & Local(window=8)"), because="…")]
+"""
+
+from headtohead.reproduce.evidence import (
+    Alike,
+    Audited,
+    Better,
+    Claim,
+    Interaction,
+    Moves,
+    Near,
+    NotBetter,
+    Sooner,
+)
+from headtohead.reproduce.measures import cut_short, entropy, frequencies, sentences, weight_on
+from headtohead.reproduce.tables import Shown
+
+__all__ = [
+    "Alike",
+    "Audited",
+    "Better",
+    "Claim",
+    "Interaction",
+    "Moves",
+    "Near",
+    "NotBetter",
+    "Shown",
+    "Sooner",
+    "cut_short",
+    "entropy",
+    "frequencies",
+    "sentences",
+    "weight_on",
+]

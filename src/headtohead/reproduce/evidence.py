@@ -1,0 +1,346 @@
+"""Claims and what decides them. Every kind of evidence is a paired comparison over the seeds of stored runs, and ends
+in one of three words: it holds, it does not, or the runs cannot tell. Imports no torch until an audit is asked for."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from headtohead import stats
+from headtohead.errors import InputError, nearest
+from headtohead.metrics import absolute, better_way, figure_of, text_of, value_of
+from headtohead.outcome import Outcome, RunRow
+from headtohead.store import Record
+from headtohead.study import Study
+from headtohead.wording import interval_text
+
+Word = Literal["holds", "does not hold", "unresolved"]
+MEASURES = "measures.json"  # of a run: figures beyond those of its result, by the recipe that asked for them
+KNOWN = ("accuracy", "macro_f1", "loss", "perplexity", "bits_per_byte")
+
+Outcomes = Callable[[Study], Outcome]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the runs say of one comparison."""
+
+    says: str  # what was compared
+    word: Word
+    effect: str  # the difference with its interval, as people read it
+    verdict: stats.Verdict | None
+    study: str  # whose runs it rests on
+    runs: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        return f"{self.says}: {self.effect}" if self.effect else self.says
+
+
+class Evidence(abc.ABC):
+    """Something that runs can confirm."""
+
+    @abc.abstractmethod
+    def judge(self, outcomes: Outcomes) -> Finding: ...
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a report: it holds if all its evidence does, and does not hold if some of it fails."""
+
+    id: str  # the report and the claim's place in its list: 001.2
+    evidence: tuple[Evidence, ...]
+    also: tuple[Evidence, ...]
+    because: str
+
+    def __init__(self, id: str, *evidence: Evidence, also: Sequence[Evidence] = (), because: str = "") -> None:
+        object.__setattr__(self, "id", id)
+        object.__setattr__(self, "evidence", evidence)
+        object.__setattr__(self, "also", tuple(also))
+        object.__setattr__(self, "because", because)
+
+    def judged(self, outcomes: Outcomes) -> tuple[Word, list[Finding], list[Finding]]:
+        found = [e.judge(outcomes) for e in self.evidence]
+        words = [f.word for f in found]
+        word: Word = (
+            "does not hold"
+            if "does not hold" in words
+            else "holds"
+            if all(w == "holds" for w in words)
+            else "unresolved"
+        )
+        return word, found, [e.judge(outcomes) for e in self.also]
+
+
+# -- values of stored runs ---------------------------------------------------------------------------------------------
+
+
+def rows_of(outcome: Outcome, arm: str, table: str | None) -> list[RunRow]:
+    """The runs of an arm; `control` is the control, whatever its name."""
+    title = _title(outcome, table)
+    names = [name for t, name in outcome.rows if t == title]
+    arm = names[0] if arm == "control" else arm
+    if arm not in names:
+        raise InputError(f"study {outcome.said['name']} has no arm '{arm}': {nearest(arm, names)}")
+    return outcome.rows[title, arm]
+
+
+def _title(outcome: Outcome, table: str | None) -> str:
+    """Of the table asked for; a study that was not tuned has but one."""
+    return table if table in outcome.titles else outcome.titles[0]
+
+
+def value_in(outcome: Outcome, row: RunRow, name: str) -> float:
+    """A figure of a run: of its result, or one that was measured of its weights. Not a number where it has none."""
+    record = Record(outcome.home / "runs" / row.run)
+    measured = measures_of(record)
+    if name in measured:
+        found = measured[name]
+        return math.nan if found is None else float(found)
+    if record.result is None or record.result["status"] != "complete":
+        return math.nan
+    return value_of(record.result, name)
+
+
+def measures_of(record: Record) -> dict[str, float]:
+    path = record.folder / MEASURES
+    said: dict[str, dict[str, float]] = record._json(MEASURES) if path.is_file() else {}
+    return {name: value for one in said.values() for name, value in one.items()}
+
+
+def _paired(control: dict[int, float], variant: dict[int, float]) -> tuple[list[float], list[float]]:
+    seeds = sorted(control.keys() & variant.keys())
+    return [control[s] for s in seeds], [variant[s] for s in seeds]
+
+
+def _values(outcome: Outcome, rows: list[RunRow], name: str) -> dict[int, float]:
+    return {row.seed: value_in(outcome, row, name) for row in rows}
+
+
+def _effect(name: str, v: stats.Verdict) -> str:
+    """−0.0123 (−0.0200 … −0.0046), 10 pairs."""
+    if not math.isfinite(v.difference):
+        return "no pairs"
+    metric = name if figure_of(name) in KNOWN else "x/value"
+    interval = f" ({interval_text(metric, v.low, v.high)})" if math.isfinite(v.low) else ""
+    return f"{text_of(metric, v.difference, True)}{interval}, {v.pairs} pairs"
+
+
+def _word(v: stats.Verdict, wanted: Sequence[str]) -> Word:
+    if v.verdict in wanted:
+        return "holds"
+    return "unresolved" if v.verdict == "unresolved" else "does not hold"
+
+
+def _ids(*rows: list[RunRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.run for one in rows for row in one))
+
+
+# -- kinds of evidence -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Better(Evidence):
+    """An arm is better than the control, or than another arm."""
+
+    study: Study
+    arm: str
+    than: str = "control"
+    value: str = ""  # the study's metric by default
+    table: str | None = None  # of a tuned study: "own best", which is the default, or "shared"
+
+    wanted = ("better",)
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        name = self.value or outcome.metric
+        control, variant = rows_of(outcome, self.than, self.table), rows_of(outcome, self.arm, self.table)
+        said = f"{self.arm} against {control[0].arm}, {name}" + self._which(outcome)
+        if name == outcome.metric and self._family(outcome):
+            row = outcome.verdicts(_title(outcome, self.table))[self.arm]  # corrected for every arm of the study
+            v = row.verdict
+        else:
+            ok = {row.seed for row in control if row.status == "complete"} & {
+                row.seed for row in variant if row.status == "complete"
+            }
+            a, b = ({s: x for s, x in _values(outcome, rows, name).items() if s in ok} for rows in (control, variant))
+            v = stats.compare(*_paired(a, b), self._margin(outcome, a), better=better_way(name))
+        return Finding(said, _word(v, self.wanted), _effect(name, v), v, outcome.said["name"], _ids(control, variant))
+
+    def _family(self, outcome: Outcome) -> bool:
+        title = _title(outcome, self.table)
+        control = outcome.verdicts(title).control
+        return self.than in ("control", control) and self.arm not in ("control", control)
+
+    def _margin(self, outcome: Outcome, control: dict[int, float]) -> float | None:
+        asked = outcome.said["margin"]
+        finite = [x for x in control.values() if math.isfinite(x)]
+        return absolute(asked, sum(finite) / len(finite)) if asked is not None and finite else None
+
+    def _which(self, outcome: Outcome) -> str:
+        title = _title(outcome, self.table)
+        said = {"": "", "own best": ", each at its own best rate", "shared": ", at the control's rate"}
+        return said.get(title, f", {title}")
+
+
+@dataclass(frozen=True)
+class Alike(Better):
+    """An arm is as good as the control, within the study's margin."""
+
+    wanted = ("equivalent",)
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        found = super().judge(outcomes)
+        v = found.verdict
+        if v is not None and v.margin is not None and found.word == "does not hold":
+            # resolved, and yet it may lie within the margin or on both sides of its edge
+            inside = -v.margin < v.low and v.high < v.margin
+            outside = v.low > v.margin or v.high < -v.margin
+            word: Word = "holds" if inside else "does not hold" if outside else "unresolved"
+            found = Finding(found.says, word, found.effect, v, found.study, found.runs)
+        margin = "" if v is None or v.margin is None else f"; margin {v.margin:.3g}"
+        return Finding(found.says, found.word, found.effect + margin, v, found.study, found.runs)
+
+
+@dataclass(frozen=True)
+class Moves(Evidence):
+    """Of the same runs one figure is lower than another."""
+
+    study: Study
+    arm: str
+    before: str
+    after: str
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        rows = rows_of(outcome, self.arm, None)
+        a, b = _values(outcome, rows, self.before), _values(outcome, rows, self.after)
+        v = stats.compare(*_paired(a, b))
+        means = [
+            float(np.nanmean(list(x.values()))) if any(map(math.isfinite, x.values())) else math.nan for x in (a, b)
+        ]
+        said = f"{rows[0].arm}: {self.before} {means[0]:.4g}, {self.after} {means[1]:.4g}"
+        return Finding(said, _word(v, ("better",)), _effect(self.after, v), v, outcome.said["name"], _ids(rows))
+
+
+@dataclass(frozen=True)
+class NotBetter(Evidence):
+    """Of the same runs the study's metric is no better than another figure, or better by less than the margin."""
+
+    study: Study
+    arm: str
+    than: str
+    margin: float
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        rows = rows_of(outcome, self.arm, None)
+        base, own = _values(outcome, rows, self.than), _values(outcome, rows, outcome.metric)
+        diverged = [row for row in rows if row.status == "diverged"]
+        said = f"{rows[0].arm} against {self.than}, {outcome.metric}"
+        if diverged and len(diverged) == len(rows):
+            return Finding(said, "holds", f"all {len(rows)} runs diverged", None, outcome.said["name"], _ids(rows))
+        v = stats.compare(*_paired(base, own), better=better_way(outcome.metric))
+        sign = 1 if better_way(outcome.metric) == "lower" else -1
+        worst, best = sorted((-sign * v.low, -sign * v.high))  # gains over the other figure, with the interval's ends
+        word: Word = "holds" if best < self.margin else "does not hold" if worst > self.margin else "unresolved"
+        word = "unresolved" if v.descriptive else word
+        note = f"; {len(diverged)} of {len(rows)} runs diverged" if diverged else ""
+        return Finding(said, word, _effect(outcome.metric, v) + note, v, outcome.said["name"], _ids(rows))
+
+
+@dataclass(frozen=True)
+class Near(Evidence):
+    """A figure of an arm lies near a number, in all its runs together; runs that learned nothing count."""
+
+    study: Study
+    arm: str
+    value: str
+    number: float
+    within: float
+    table: str | None = None
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        rows = rows_of(outcome, self.arm, self.table)
+        values = list(_values(outcome, rows, self.value).values())
+        v = stats.compare([self.number] * len(values), values, self.within, better=better_way(self.value))
+        # a difference may be certain and still be small
+        inside = -self.within < v.low and v.high < self.within
+        outside = v.low > self.within or v.high < -self.within
+        word: Word = "holds" if inside else "does not hold" if outside else "unresolved"
+        word = "unresolved" if v.descriptive else word
+        mean = text_of(self.value, self.number + v.difference)
+        said = f"{self.arm}{', at the shared rate' if self.table == 'shared' else ''}: {self.value} {mean}"
+        effect = f"from {text_of(self.value, self.number)}: {_effect(self.value, v)}; margin {self.within:.3g}"
+        return Finding(said, word, effect, v, outcome.said["name"], _ids(rows))
+
+
+@dataclass(frozen=True)
+class Sooner(Evidence):
+    """An arm learns sooner than the control: better in the mean over all looks on the way."""
+
+    study: Study
+    arm: str
+    value: str  # measured along the way
+    table: str | None = None
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        both = [rows_of(outcome, arm, self.table) for arm in ("control", self.arm)]
+        a, b = ({row.seed: self._mean(outcome, row) for row in rows} for rows in both)
+        v = stats.compare(*_paired(a, b), better=better_way(self.value))
+        said = f"{self.arm} against {both[0][0].arm}, the mean of {self.value} over all looks on the way"
+        return Finding(said, _word(v, ("better",)), _effect(self.value, v), v, outcome.said["name"], _ids(*both))
+
+    def _mean(self, outcome: Outcome, row: RunRow) -> float:
+        looks = Record(outcome.home / "runs" / row.run).metrics
+        values = [x[self.value] for x in looks if x.get(self.value) is not None and x["step"] > 0]
+        return sum(values) / len(values) if values else math.nan
+
+
+@dataclass(frozen=True)
+class Interaction(Evidence):
+    """A change is worth more in one setting than in another: (control, variant) of the first, then of the second."""
+
+    says: str
+    study: Study
+    one: tuple[str, str]
+    other: tuple[str, str]
+    table: str | None = None
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        found = []
+        for control, variant in (self.one, self.other):
+            both = [rows_of(outcome, arm, self.table) for arm in (control, variant)]
+            a, b = (_values(outcome, rows, outcome.metric) for rows in both)
+            found.append(({seed: b[seed] - a[seed] for seed in a.keys() & b.keys()}, _ids(*both)))
+        (one, ids), (other, more) = found
+        v = stats.compare(*_paired(other, one), better=better_way(outcome.metric))
+        effect = _effect(outcome.metric, v)
+        return Finding(
+            self.says, _word(v, ("better",)), effect, v, outcome.said["name"], tuple(dict.fromkeys(ids + more))
+        )
+
+
+@dataclass(frozen=True)
+class Audited(Evidence):
+    """What the audit says of a model: `holds` where it finds nothing wrong."""
+
+    path: str  # of the field that is changed
+    part: Any
+    arm: Any
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        from headtohead.audit import audit_spec
+
+        report = audit_spec(self.arm.set(self.path, self.part).model, str(self.part))
+        wrong = [f"{found.check} broken, {found.evidence}" for found in report.broken]
+        said = f"audit of {self.part}: {'; '.join(wrong) if wrong else 'nothing wrong found'}"
+        return Finding(said, "does not hold" if wrong else "holds", "", None, "")

@@ -1,0 +1,109 @@
+"""A study's results without its weights, in one JSON file: small enough to be kept beside the recipe, and unpacked into
+a store that verdicts, tables and reports are read from as from any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from headtohead import store
+from headtohead.errors import InputError
+from headtohead.metrics import figure_of
+from headtohead.outcome import Outcome, load_outcome
+from headtohead.reproduce.evidence import MEASURES
+from headtohead.store import Record
+
+FORMAT = 1
+LEFT_OUT = ("data", "warnings")  # of a result: the same for all runs on the same text, kept once
+
+
+def packed(outcome: Outcome) -> dict[str, Any]:
+    """Everything that a verdict or a curve needs."""
+    ids = _runs(outcome.said)
+    data: list[Any] = []
+    runs: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    for run in ids:
+        record = Record(outcome.home / "runs" / run)
+        if record.result is None:
+            raise InputError(f"run {run} of study {outcome.said['name']} is not complete: {outcome.said['command']}")
+        facts = {name: record.result.get(name) for name in LEFT_OUT}
+        if facts not in data:
+            data.append(facts)
+        environment = environment or record.environment
+        runs[run] = {
+            "result": {k: v for k, v in record.result.items() if k not in LEFT_OUT},
+            "data": data.index(facts),
+            "times": record.times,
+            "curve": _curve(record, outcome.metric),
+            "measures": record._json(MEASURES) if (record.folder / MEASURES).is_file() else {},
+        }
+    return {"format": FORMAT, "study": outcome.said, "environment": environment, "data": data, "runs": runs}
+
+
+def _runs(said: dict[str, Any]) -> list[str]:
+    tables = [arm["runs"] for table in said["tables"] for arm in table["arms"]]
+    return list(dict.fromkeys(run for runs in (*tables, said["again"]) for run in runs.values()))
+
+
+def _curve(record: Record, metric: str) -> list[dict[str, Any]]:
+    """The study's own figure at every look, of every set."""
+    figure = f"/{figure_of(metric)}"
+    looks = ({k: v for k, v in line.items() if k.endswith(figure) or k == "step"} for line in record.metrics)
+    return [look for look in looks if len(look) > 1]
+
+
+def write(outcome: Outcome, file: Path) -> None:
+    """One run a line: a run that changes is a line that changes."""
+    said = store.plain(packed(outcome))
+    runs = said.pop("runs")
+    head = json.dumps(said, indent=1, ensure_ascii=False)[:-2]
+    lines = ",\n".join(
+        f"  {json.dumps(run)}: {json.dumps(value, separators=(',', ':'))}" for run, value in runs.items()
+    )
+    store.write_whole(file, f'{head},\n "runs": {{\n{lines}\n }}\n}}\n')
+
+
+def read(file: Path) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        newer = said["format"] > FORMAT
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{file} cannot be read: it is torn or not ours; bring it back from the repository") from None
+    if newer:
+        raise InputError(f"{file} was written by a newer version of headtohead: update this one to read it")
+    return said
+
+
+def unpacked(file: Path, home: Path) -> Outcome:
+    """The study in a store of its own; `home` is a folder that may go when the outcome has been read."""
+    said = read(file)
+    for run, kept in said["runs"].items():
+        folder = home / "runs" / run
+        if (folder / "result.json").is_file():
+            continue  # another study's run too
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {
+            "run.json": {},
+            "env.json": said["environment"],
+            "times.json": kept["times"],
+            "result.json": {**kept["result"], **said["data"][kept["data"]]},
+        }
+        if kept["measures"]:
+            files[MEASURES] = kept["measures"]
+        for name, value in files.items():
+            (folder / name).write_text(json.dumps(value), encoding="utf-8")
+        lines = "".join(json.dumps(line) + "\n" for line in kept["curve"])
+        (folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    folder = home / "studies" / said["study"]["name"]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.json").write_text(json.dumps(said["study"]), encoding="utf-8")
+    return load_outcome(folder)
+
+
+def differences(mine: dict[str, Any], stored: dict[str, Any]) -> tuple[int, int]:
+    """Of the runs that both have, how many differ in any bit of what they measured; and how many both have."""
+    common = mine["runs"].keys() & stored["runs"].keys()
+    values = [(mine["runs"][run]["result"]["values"], stored["runs"][run]["result"]["values"]) for run in common]
+    return sum(a != b for a, b in values), len(common)

@@ -1,0 +1,120 @@
+"""The ledger of claims: what was claimed, how it was tested, what came of it. Written from stored runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headtohead.reproduce.evidence import Claim, Finding, Outcomes, Word
+from headtohead.reproduce.tables import Row
+
+MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "unresolved": "unresolved"}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its verdict."""
+
+    claim: Claim
+    says: str
+    word: Word
+    findings: list[Finding]
+    also: list[Finding]
+    scopes: dict[str, str]  # of each study it rests on
+    commands: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        findings = [
+            {"says": f.says, "word": f.word, "effect": f.effect, "study": f.study, "runs": list(f.runs)}
+            for f in (*self.findings, *self.also)
+        ]
+        return {"id": self.claim.id, "claim": self.says, "verdict": self.word, "because": self.claim.because} | {
+            "findings": findings,
+            "scopes": self.scopes,
+            "commands": self.commands,
+        }
+
+
+def judged(claim: Claim, figures: dict[str, Any], outcomes: Outcomes) -> Judged:
+    word, findings, also = claim.judged(outcomes)
+    report, number = claim.id.split(".")
+    scopes, commands = {}, {}
+    for evidence in (*claim.evidence, *claim.also):
+        study = getattr(evidence, "study", None)
+        if study is not None:
+            outcome = outcomes(study)
+            scopes[outcome.said["name"]] = outcome.verdicts().scope
+            commands[outcome.said["name"]] = outcome.said["command"]
+    return Judged(claim, figures[f"doc{report}"]["claims"][int(number) - 1], word, findings, also, scopes, commands)
+
+
+def summary(claims: Sequence[Judged]) -> str:
+    """Of 16 claims 9 hold, 5 do not, 2 are unresolved."""
+    count = Counter(c.word for c in claims)
+    return (
+        f"Of {len(claims)} claims of the reports {count['holds']} hold, {count['does not hold']} do not, "
+        f"{count['unresolved']} are unresolved."
+    )
+
+
+def markdown(claims: Sequence[Judged], interactions: Sequence[Finding], rows: Sequence[Row]) -> str:
+    parts = [
+        "# The claims ledger\n",
+        f"{summary(claims)} Written by `h2h reproduce --claims` from the runs stored in `recipes/published/measured/`; "
+        "nothing here is typed by hand. `h2h reproduce` trains them all again.\n",
+        "A claim *holds* if every comparison it rests on does, *does not hold* if one of them is decided the other "
+        "way, and is *unresolved* where the runs cannot tell. Differences are variant − control over pairs of runs "
+        "with the same seed, with a 95 % interval; tests are exact sign flips, corrected for all arms of a study.\n",
+        "| claim | | verdict | effect |\n|---|---|---|---|",
+        *(
+            f"| [{c.claim.id}](#{c.claim.id.replace('.', '')}) | {_cell(c.says)} | {MARKS[c.word]} | "
+            f"{_cell('; '.join(f.effect for f in c.findings if f.effect))} |"
+            for c in claims
+        ),
+        "",
+        *(_section(c) for c in claims),
+    ]
+    if interactions:
+        parts.append("## Where two reports contradict each other\n")
+        parts += [f"- {f.says}: {f.effect}: **{f.word}** (study {f.study})" for f in interactions]
+        parts.append("")
+    parts.append("## Published and measured\n")
+    parts.append("A published figure *matches* where one more run of ours would fall in 95 cases of a hundred.\n")
+    parts.append("| figure | published | measured, mean | from … to | runs | |\n|---|---|---|---|---|---|")
+    for row in sorted(rows, key=lambda r: r.figure):
+        spread = f"{row.low:,.2f} … {row.high:,.2f}"
+        parts.append(f"| {row.figure} | {row.published:,.2f} | {row.mean:,.2f} | {spread} | {row.runs} | {row.said} |")
+    return "\n".join(parts) + "\n"
+
+
+def _section(c: Judged) -> str:
+    lines = [
+        f'<a id="{c.claim.id.replace(".", "")}"></a>',
+        f"## {c.claim.id} {c.says}\n",
+        f"{MARKS[c.word].capitalize()}.",
+    ]
+    if c.claim.because:
+        lines[-1] += f" {c.claim.because}"
+    lines.append("")
+    lines += [f"- {f.line}: **{f.word}**" for f in c.findings]
+    lines += [f"- beside it: {f.line}" for f in c.also]
+    lines.append("")
+    for name, scope in c.scopes.items():
+        lines.append(f"Study `{name}`: {scope}. `{c.commands[name]}`")
+    runs = list(dict.fromkeys(run for f in (*c.findings, *c.also) for run in f.runs))
+    lines += [
+        "",
+        f"<details><summary>{len(runs)} runs</summary>",
+        "",
+        " ".join(run[:16] for run in runs),
+        "",
+        "</details>",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,127 @@
+"""Figures of a run beyond those of its result: read off its weights, before training and after. Each gives names to
+values, such as entropy/before and entropy/after; torch is loaded when one is taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headtohead.store import Record
+
+if TYPE_CHECKING:
+    from headtohead.data.batches import Batch
+    from headtohead.tasks import Work
+    from headtohead.trained import Trained
+
+Measure = Callable[[Record], dict[str, float]]
+CUT = 512  # windows that are cut short
+
+
+def entropy(record: Record) -> dict[str, float]:
+    """Of attention weights, in nats, the mean over all heads: before training, after, and at every step in between
+    whose weights were kept."""
+    from headtohead.inspect.evolution import TEXTS, common_steps, measured
+    from headtohead.trained import load_steps
+
+    texts: Batch | None = None
+    steps, found = common_steps([record]), {}
+    for step, trained in zip(steps, load_steps(record, steps), strict=True):
+        work = _work(trained)
+        texts = texts or work.some(work.held_out(), TEXTS)
+        found[step] = float(measured(trained, texts)["entropy"].mean())
+    at = {f"entropy/{step}": value for step, value in found.items()}
+    return {"entropy/before": found[steps[0]], "entropy/after": found[steps[-1]], **at}
+
+
+def weight_on(word: str, name: str) -> Measure:
+    """The weight that other words put on this one, as a multiple of what equal weights would: 1 is indifference."""
+
+    def measure(record: Record) -> dict[str, float]:
+        from headtohead.trained import load_steps
+
+        last = int((record.result or {})["weights_of"])
+        before, after = (_weight_on(trained, word) for trained in load_steps(record, [0, last]))
+        return {f"{name}/before": before, f"{name}/after": after}
+
+    return measure
+
+
+def _weight_on(trained: Trained, word: str) -> float:
+    import torch
+
+    from headtohead.taps import WEIGHTS, capture
+
+    work = _work(trained)
+    batch = work.some(work.held_out(), 256)
+    wanted = int(trained.vocabulary.encode([word])[0][0])
+    ids = torch.from_numpy(batch.ids)
+    filling = ids == wanted  # (B, T)
+    if not bool(filling.any()):
+        return math.nan
+    keep = torch.ones_like(filling) if batch.keep is None else torch.from_numpy(batch.keep)
+    with torch.inference_mode(), capture(trained.model, WEIGHTS) as seen:
+        trained.model.trunk(ids, keep)  # type: ignore[operator]
+    asks = (keep & ~filling).float()  # words that look
+    share = (filling & keep).sum(dim=1) / keep.sum(dim=1)  # what equal weights would give, text by text
+    some = share > 0
+    ratios = []
+    for calls in seen.values():
+        on = (calls[0] * filling[:, None, None, :]).sum(dim=-1)  # (B, H, T)
+        mean = (on * asks[:, None]).sum(dim=-1) / asks.sum(dim=1).clamp(min=1)[:, None]  # (B, H)
+        ratios.append((mean[some] / share[some, None]).mean().item())
+    return float(np.mean(ratios))
+
+
+def frequencies(of: str) -> Measure:
+    """The loss of a model that knows nothing but how frequent each token is in the training text, on a set."""
+
+    def measure(record: Record) -> dict[str, float]:
+        from headtohead.arm import read_run
+        from headtohead.data.encoded import EncodedTexts
+        from headtohead.tasks import work_on
+
+        data = work_on(read_run(record.spec).arm).data
+        assert isinstance(data, EncodedTexts)
+        counts = 1.0 + np.bincount(np.asarray(data.train.tokens), minlength=data.vocabulary.size)
+        tokens = np.asarray(data.held[of].tokens)
+        return {"frequencies/loss": float(-np.log(counts / counts.sum())[tokens].mean())}
+
+    return measure
+
+
+def sentences(record: Record) -> dict[str, float]:
+    """Perplexity of the samples: a normal sentence, a weird one, a long one, each on its own."""
+    from headtohead.predict import score_samples
+    from headtohead.trained import load_trained
+
+    return {f"{name}/perplexity": s.perplexity for name, s in score_samples(load_trained(record)).items()}
+
+
+def cut_short(record: Record) -> dict[str, float]:
+    """The loss of the same tokens where the window goes on behind them and where it ends there: equal, unless a model
+    reads the future."""
+    import torch
+
+    from headtohead.model import LanguageModel
+    from headtohead.trained import load_trained
+
+    trained = load_trained(record)
+    model, work = trained.model, _work(trained)
+    assert isinstance(model, LanguageModel)
+    batch = work.some(work.held_out(), CUT)
+    ids, targets = torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
+    half = ids.shape[1] // 2
+    with torch.inference_mode():
+        few = list(zip(ids.split(32), targets.split(32), strict=True))
+        whole = torch.cat([model.token_losses(i, t)[:, half - 1] for i, t in few])
+        cut = torch.cat([model.token_losses(i[:, :half], t[:, :half])[:, -1] for i, t in few])
+    return {"whole/loss": float(whole.mean()), "cut/loss": float(cut.mean())}
+
+
+def _work(trained: Trained) -> Work:
+    from headtohead.tasks import work_on
+
+    return work_on(trained.spec.arm)

@@ -1,0 +1,155 @@
+"""Carrying out what a report's figures and claims rest on: what is missing is trained, measured and written down."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headtohead import store
+from headtohead.arm import run_specs
+from headtohead.carry import folder_of
+from headtohead.errors import InputError
+from headtohead.outcome import Outcome, load_outcome
+from headtohead.reproduce import kept
+from headtohead.reproduce.evidence import MEASURES, Outcomes
+from headtohead.reproduce.experiments import Experiment
+from headtohead.reproduce.measures import Measure
+from headtohead.store import Record
+from headtohead.study import FIRST_TUNING_SEED, Study
+
+STORED = "measured"  # beside the recipes
+
+
+def measured(outcome: Outcome, recipe: str, measure: Measure) -> Iterator[float]:
+    """What the recipe wants to know of each run's weights, once; the share that is done."""
+    runs = [row.run for row in outcome.all_rows if row.status in ("complete", "collapsed")]
+    for n, run in enumerate(runs):
+        record = Record(outcome.home / "runs" / run)
+        path = record.folder / MEASURES
+        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if recipe not in said:
+            store.write_whole(path, store.to_text(store.plain({**said, recipe: measure(record)})))
+        yield (n + 1) / len(runs)
+
+
+# -- where results are read from ---------------------------------------------------------------------------------------
+
+
+def outcomes_in_store(experiment: Experiment, *, quick: bool, home: Path) -> Outcomes:
+    """Of runs that were trained here."""
+    studies = experiment.to_run(quick)
+
+    def of(study: Study) -> Outcome:
+        asked = studies[experiment.name_of(study)]
+        folder = folder_of(asked, home)
+        if not (folder / "study.json").is_file():
+            raise InputError(f"study {asked.name} has not been run here yet: h2h reproduce")
+        return load_outcome(folder)
+
+    return _once(of)
+
+
+def outcomes_stored(experiment: Experiment, where: Path, room: Path) -> Outcomes:
+    """Of runs whose results are kept beside the recipes; `room` is a folder to unpack them in."""
+
+    def of(study: Study) -> Outcome:
+        file = where / STORED / f"{experiment.name_of(study)}.json"
+        if not file.is_file():
+            raise InputError(f"{file} is not there: h2h reproduce, then h2h reproduce --keep")
+        return kept.unpacked(file, room / experiment.name)
+
+    return _once(of)
+
+
+def _once(of: Any) -> Outcomes:
+    read: dict[int, Outcome] = {}
+
+    def remembered(study: Study) -> Outcome:
+        if id(study) not in read:
+            read[id(study)] = of(study)
+        return read[id(study)]
+
+    return remembered
+
+
+def room() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="h2h-")
+
+
+# -- how long it will take ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a study still takes."""
+
+    study: str
+    runs: int
+    seconds: float  # on one core
+
+
+def needs(experiments: list[Experiment], *, quick: bool, home: Path, where: Path) -> list[Need]:
+    """By what runs of the study took when they were stored, times how fast this machine is now; where nothing is
+    stored, by a few steps of the control."""
+    from headtohead.forecast import forecast
+
+    pace: float | None = None
+    found: list[Need] = []
+    seen: set[str] = set()  # runs that several studies share are trained once
+    for experiment in experiments:
+        for name, study in experiment.to_run(quick).items():
+            missing = {run for run in _expected(study) if not (home / "runs" / run / "result.json").is_file()} - seen
+            seen |= missing
+            if not missing:
+                continue
+            file = where / STORED / f"{name}.json"
+            if file.is_file() and not quick:
+                pace = _pace(where) if pace is None else pace
+                each = _usual(file) * pace
+            else:
+                each = forecast(study.control).seconds
+            found.append(Need(study.name, len(missing), each * len(missing)))
+    return found
+
+
+def _expected(study: Study) -> list[str]:
+    """Ids of its runs. Which rate is best is known only after tuning: until then an arm's own stands for it."""
+    arms = [(variant.arm, study.all_seeds) for variant in study.variants]
+    if study.again:
+        arms.append((study.control.set("train.order", study.control.train.order + 1), study.all_seeds))
+    if study.tune:
+        seeds = tuple(range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds))
+        for variant in study.variants:
+            for point in study.grid():
+                arm = variant.arm
+                for path, value in point.items():
+                    arm = arm.set(path, value)
+                arms.append((arm, seeds))
+    return [spec.id for arm, seeds in arms for spec in run_specs(arm, seeds, "cpu", 1).values()]
+
+
+def _usual(file: Path) -> float:
+    """Seconds of a run, the mean of those stored."""
+    times = [run["times"] for run in kept.read(file)["runs"].values()]
+    each = [t["seconds"] + t.get("other_seconds", 0) for t in times if "seconds" in t]
+    return sum(each) / max(1, len(each))
+
+
+def reference_seconds() -> float:
+    """A step of the default language model, alone on this machine."""
+    from headtohead.arm import Arm
+    from headtohead.forecast import forecast
+
+    return min(forecast(Arm()).step_seconds for _ in range(3))
+
+
+def _pace(where: Path) -> float:
+    """How much slower this machine is now than the one whose results are stored: 1 is as fast."""
+    file = where / STORED / "pace.json"
+    if not file.is_file():
+        return 1.0
+    return reference_seconds() / float(json.loads(file.read_text(encoding="utf-8"))["reference_seconds"])

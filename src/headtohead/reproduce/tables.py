@@ -1,0 +1,105 @@
+"""Published figures and measured ones, side by side. A published figure is one run: it matches where one more run of
+ours might well have come out so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from headtohead.metrics import better_way
+from headtohead.reproduce.evidence import Outcomes, rows_of, value_in
+from headtohead.stats import t_quantile
+from headtohead.store import Record
+from headtohead.study import Study
+
+Mark = Literal["matches", "better", "worse", "not comparable"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure of the reports, and where to find ours."""
+
+    figure: str  # in figures.toml: doc000.decoder.obama
+    study: Study
+    arm: str
+    metric: str
+    take: Literal["last", "first", "best"] = "last"  # of the looks along the way, as the report did
+    scale: float = 1.0
+    unlike: str = ""  # why it cannot be compared
+
+
+@dataclass(frozen=True)
+class Row:
+    figure: str
+    published: float
+    mean: float
+    low: float  # of the seeds
+    high: float
+    runs: int
+    mark: Mark
+    why: str
+    study: str
+
+    @property
+    def said(self) -> str:
+        return f"{self.mark}: {self.why}" if self.why else self.mark
+
+    def to_json(self) -> dict[str, Any]:
+        return vars(self)
+
+
+def row_of(shown: Shown, figures: dict[str, Any], outcomes: Outcomes) -> Row:
+    published = _figure(figures, shown.figure)
+    outcome = outcomes(shown.study)
+    rows = rows_of(outcome, shown.arm, None)
+    values = [shown.scale * x for row in rows if math.isfinite(x := _taken(outcome, row, shown))]
+    if not values:
+        return Row(
+            shown.figure, published, math.nan, math.nan, math.nan, 0, "not comparable", "no run", outcome.said["name"]
+        )
+    mark, why = _mark(published, values, shown)
+    return Row(
+        figure=shown.figure,
+        published=published,
+        mean=float(np.mean(values)),
+        low=min(values),
+        high=max(values),
+        runs=len(values),
+        mark=mark,
+        why=why,
+        study=outcome.said["name"],
+    )
+
+
+def _mark(published: float, values: list[float], shown: Shown) -> tuple[Mark, str]:
+    if shown.unlike:
+        return "not comparable", shown.unlike
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return "not comparable", "one run of ours says nothing of the next"
+    # where one more run would fall, 95 times in a hundred
+    reach = t_quantile(0.975, n) * float(np.std(values, ddof=1)) * math.sqrt(1 + 1 / n)
+    if abs(published - mean) <= reach:
+        return "matches", ""
+    lower = better_way(shown.metric) == "lower"
+    return ("better" if (mean < published) == lower else "worse"), ""
+
+
+def _taken(outcome: Any, row: Any, shown: Shown) -> float:
+    if shown.take == "last":
+        return value_in(outcome, row, shown.metric)
+    looks = Record(outcome.home / "runs" / row.run).metrics
+    values = [x[shown.metric] for x in looks if x.get(shown.metric) is not None]
+    if not values:
+        return math.nan
+    return values[0] if shown.take == "first" else max(values) if better_way(shown.metric) == "higher" else min(values)
+
+
+def _figure(figures: dict[str, Any], name: str) -> float:
+    found: Any = figures
+    for key in name.split("."):
+        found = found[key]
+    return float(found)

@@ -1,0 +1,211 @@
+"""What `h2h reproduce` does, without arguments to read: what is asked for, its forecast, its runs, its tables."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtohead import store, watch_study
+from headtohead.carry import carry_out
+from headtohead.errors import InputError
+from headtohead.outcome import load_outcome
+from headtohead.reproduce import blocks, kept, ledger, run
+from headtohead.reproduce.evidence import Outcomes
+from headtohead.reproduce.experiments import REPORTS, WHERE, Experiment, asked_for, experiments, figures
+from headtohead.reproduce.tables import Row, row_of
+from headtohead.runs import Options
+from headtohead.screen import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+SMALL = "a small version"
+
+
+@dataclass(frozen=True)
+class Plan:
+    needs: list[run.Need]
+    jobs: int
+
+    @property
+    def seconds(self) -> float:
+        return sum(need.seconds for need in self.needs) / self.jobs
+
+    @property
+    def line(self) -> str:
+        runs = sum(need.runs for need in self.needs)
+        if not runs:
+            return "forecast: everything is trained already"
+        return f"forecast: {duration(self.seconds)} for {runs} runs, {self.jobs} at a time"
+
+    def table(self) -> str:
+        lines = [f"{n.study:28} {n.runs:4} runs  {duration(n.seconds / self.jobs)}" for n in self.needs]
+        return "\n".join([*lines, self.line])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "jobs": self.jobs, "studies": [vars(need) for need in self.needs]}
+
+
+def asked(report: str) -> list[Experiment]:
+    return asked_for(report, experiments())
+
+
+def forecast(found: list[Experiment], quick: bool, home: Path, jobs: int | None) -> Plan:
+    return Plan(run.needs(found, quick=quick, home=home, where=WHERE), jobs or os.cpu_count() or 1)
+
+
+def follow(
+    found: list[Experiment], quick: bool, home: Path, jobs: int | None, save_every: float, screen: Console
+) -> bool:
+    """Train and measure what is missing, study by study; whether it came to its end."""
+    total = sum(len(e.studies) for e in found)
+    number = 0
+    for experiment in found:
+        for name, study in experiment.to_run(quick).items():
+            number += 1
+            screen.print(f"{number} of {total}, {study.name}: {study.question}", markup=False, soft_wrap=True)
+            events = carry_out(study, home, jobs=jobs, options=Options(save_every=save_every))
+            folder, _ = watch_study.follow(events, screen, study.measured)
+            if folder is None:
+                return False
+            outcome = load_outcome(Path(folder))
+            if experiment.measure is not None:
+                for _ in run.measured(outcome, experiment.name, experiment.measure):
+                    pass
+            if not quick:
+                kept.write(outcome, home / "published" / f"{name}.json")
+    return True
+
+
+def after(found: list[Experiment], quick: bool, home: Path, keep: bool) -> Iterator[str]:
+    """Whether the runs are those that are stored, bit for bit; and their place beside the recipes, if they are to have
+    one."""
+    if quick:
+        return
+    changed = common = 0
+    for experiment in found:
+        for name in experiment.studies:
+            mine, stored = home / "published" / f"{name}.json", WHERE / run.STORED / f"{name}.json"
+            if stored.is_file():
+                more, both = kept.differences(kept.read(mine), kept.read(stored))
+                changed, common = changed + more, common + both
+            if keep:
+                store.write_whole(stored, mine.read_bytes())
+    if common:
+        yield f"{common - changed} of {common} runs are those stored with the recipes, to the last bit"
+    if keep:
+        pace = {"reference_seconds": run.reference_seconds()}
+        store.write_whole(WHERE / run.STORED / "pace.json", json.dumps(pace) + "\n")
+        yield f"kept in {WHERE / run.STORED}"
+
+
+# -- what came of it ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Results:
+    rows: list[Row]
+    claims: list[ledger.Judged]
+    interactions: list[Any]
+    figures: dict[str, Any]
+    missing: list[str]  # studies without results
+
+
+@contextlib.contextmanager
+def results(
+    found: list[Experiment], *, quick: bool, stored: bool, home: Path, report: str = "all"
+) -> Iterator[Results]:
+    """Figures side by side and claims judged; of the store, or of what is kept with the recipes."""
+    wanted = [report] if report != "all" else list(REPORTS)
+    published = figures()
+    rows: list[Row] = []
+    claims: list[ledger.Judged] = []
+    interactions: list[Any] = []
+    missing: list[str] = []
+    with run.room() as room:
+        for experiment in found:
+            outcomes: Outcomes = (
+                run.outcomes_stored(experiment, WHERE, Path(room))
+                if stored
+                else run.outcomes_in_store(experiment, quick=quick, home=home)
+            )
+            try:
+                own = [dataclasses.replace(s, unlike=SMALL) if quick else s for s in experiment.shown]
+                rows += [row_of(shown, published, outcomes) for shown in own if shown.figure[3:6] in wanted]
+                asked = [claim for claim in experiment.claims if claim.id[:3] in wanted]
+                claims += [ledger.judged(claim, published, outcomes) for claim in asked]
+                interactions += [i.judge(outcomes) for i in experiment.interactions]
+            except InputError as error:
+                missing.append(f"{experiment.name}: {error}")
+        yield Results(rows, sorted(claims, key=lambda c: c.claim.id), interactions, published, missing)
+
+
+def to_json(found: Results) -> dict[str, Any]:
+    return store.plain(
+        {
+            "figures": [row.to_json() for row in found.rows],
+            "claims": [c.to_json() for c in found.claims],
+            "missing": found.missing,
+        }
+    )
+
+
+def write_ledger(found: Results, path: Path) -> Path:
+    """The ledger, and every figure in the docs that comes from the same runs."""
+    if found.missing:
+        raise InputError(f"the ledger is not whole: {found.missing[0]}")
+    store.write_whole(path, ledger.markdown(found.claims, found.interactions, found.rows))
+    with run.room() as room:
+        write = blocks.writer(found.claims, WHERE / run.STORED, Path(room))
+        for page in blocks.pages(Path()):
+            text = page.read_text(encoding="utf-8")
+            if (new := blocks.filled(text, write)) != text:
+                store.write_whole(page, new)
+    return path
+
+
+def draw_gallery(found: Results, folder: Path) -> list[Path]:
+    """Pictures of the ledger, from the kept results."""
+    from headtohead.reproduce import gallery
+
+    with run.room() as room:
+        stored = WHERE / run.STORED
+        return list(
+            gallery.draw(found.claims, lambda name: kept.unpacked(stored / f"{name}.json", Path(room) / name), folder)
+        )
+
+
+def show(found: Results, screen: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if found.rows:
+        table = Table("figure", "published", "measured", "seeds from … to", "runs", "", title="Published and measured")
+        table.columns[0].overflow = "fold"
+        for row in sorted(found.rows, key=lambda r: r.figure):
+            spread = f"{_number(row.low)} … {_number(row.high)}"
+            cells = (row.figure, _number(row.published), _number(row.mean), spread, str(row.runs), row.said)
+            table.add_row(*(Text(cell) for cell in cells))
+        screen.print(table)
+    for judged in found.claims:
+        screen.print(f"{judged.claim.id} {judged.says}: {judged.word}", markup=False, style="bold", soft_wrap=True)
+        for finding in (*judged.findings, *judged.also):
+            screen.print(f"    {finding.line}", markup=False, soft_wrap=True)
+    for finding in found.interactions:
+        screen.print(f"{finding.says}: {finding.effect} ({finding.word})", markup=False, soft_wrap=True)
+    if found.claims:
+        screen.print(ledger.summary(found.claims), markup=False, soft_wrap=True)
+    for line in found.missing:
+        screen.print(f"not yet: {line}", markup=False, soft_wrap=True)
+
+
+def _number(x: float) -> str:
+    return "–" if not math.isfinite(x) else f"{x:,.2f}" if abs(x) < 1e6 else f"{x:.3g}"

@@ -1,0 +1,120 @@
+"""What the page tells beside the verdicts is what the store has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headtohead.outcome import load_outcome
+from headtohead.report import facts
+from headtohead.report.along import along
+from report.stored import stored
+
+
+def test_configuration_is_the_difference_alone(home: Path):
+    outcome = stored(home)
+    found = facts.configurations(outcome, "")
+    assert list(found) == ["Rope", "Alibi"]
+    assert [tuple(s) for s in found["Rope"]] == [("model.position", "Learned", "Rope(theta=101)")]
+    settings = dict(facts.control_settings(outcome, ""))
+    assert settings["model.position"] == "Learned"
+    assert settings["model.width"] == "64"
+    assert "kind" not in "".join(settings)
+
+
+def test_a_knob_of_the_same_part_is_named_by_its_path(home: Path):
+    outcome = stored(home, {"one": 0.0, "two": 0.0})
+    arms = outcome.said["tables"][0]["arms"]
+    arms[0]["spec"]["model"]["position"] = arms[1]["spec"]["model"]["position"]
+    arms[2]["spec"]["train"]["batch"] = 7
+    found = facts.configurations(outcome, "")
+    assert found["one"] == []
+    assert {s.path for s in found["two"]} == {"model.position.theta", "train.batch"}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"kind": "Rope", "theta": 10000.0}, "Rope(theta=10000)"),
+        ({"kind": "Causal"}, "Causal"),
+        ({"kind": "And", "left": {"kind": "Causal"}, "right": {"kind": "Local", "window": 8}}, None),
+        ([1, 2], "(1, 2)"),
+        (None, "none"),
+        (True, "yes"),
+        (0.1, "0.1"),
+        ({}, "none"),
+    ],
+)
+def test_settings_are_written_as_people_do(value, says):
+    assert facts.written(value) == (says or "And(left=Causal, right=Local(window=8))")
+
+
+def test_failures_are_told_by_arm_and_reason(home: Path):
+    lost = {("Rope", 0): "diverged", ("Rope", 3): "diverged", ("Alibi", 1): "missing", ("Learned", 2): "failed"}
+    found = facts.failures(stored(home, lost=lost, seeds=8))
+    assert {(f.arm, f.status, f.seeds) for f in found} == {
+        ("Rope", "diverged", (0, 3)),
+        ("Alibi", "missing", (1,)),
+        ("Learned", "failed", (2,)),
+    }
+    assert next(f.why for f in found if f.status == "failed") == "out of memory"
+    assert facts.failures(stored(home, name="whole")) == []
+
+
+def test_confusions_add_up_and_leave_out_what_collapsed(home: Path):
+    outcome = stored(home, {"Rope": 0.05}, task="classifier", lost={("Rope", 2): "collapsed"})
+    learned, rope = facts.confusions(outcome, "")
+    assert (learned.seeds, rope.seeds) == (6, 5)
+    assert learned.labels == ("obama", "wbush", "hbush")
+    assert [sum(row) for row in learned.counts] == [600] * 3
+    assert learned.share(0, 0) == pytest.approx(0.8, abs=0.05)
+    assert facts.confusions(stored(home, name="lm"), "") == []
+
+
+def test_machines_are_told_apart(home: Path):
+    outcome = stored(home)
+    (one,) = facts.machines(outcome)
+    assert one.runs == 24
+    assert one.facts["packages"] == "torch 2.13.0, numpy 2.4.6"
+    assert "started" not in one.facts
+    file = next((home / "runs").iterdir()) / "env.json"
+    file.write_text(json.dumps({"python": "3.11.0"}))
+    assert [m.runs for m in facts.machines(outcome)] == [23, 1]
+    file.write_text("{torn")
+    assert [m.runs for m in facts.machines(outcome)] == [23]
+
+
+def test_costs_are_those_of_complete_runs(home: Path):
+    learned, rope, alibi = facts.costs(stored(home, lost={("Rope", n): "diverged" for n in range(5)}), "")
+    assert (learned.arm, learned.step_ms, learned.flops, learned.parameters) == ("Learned", 8.0, 10**9, 100_000)
+    assert len(rope.values) == 1
+    assert alibi.number == 2
+    assert alibi.seconds == pytest.approx(5.0)
+
+
+def test_a_diverged_run_does_not_cut_the_curve_of_its_arm(home: Path):
+    found = along(stored(home, lost={("Rope", 0): "diverged"}), "")
+    assert found is not None
+    steps, values = found.lines["Rope"]
+    assert steps == list(range(0, 501, 50))
+    assert len(values) == 5
+    assert found.first == 50
+
+
+def test_warnings_of_runs_are_said_once(home: Path):
+    outcome = stored(home)
+    for row in outcome.all_rows:
+        path = home / "runs" / row.run / "result.json"
+        said = json.loads(path.read_text())
+        said["warnings"] = ["67% overlap", *(["it reads ahead"] if row.arm == "Rope" else [])]
+        path.write_text(json.dumps(said))
+    assert facts.warnings(load_outcome(outcome.folder)) == ["67% overlap", "Rope: it reads ahead"]
+
+
+def test_differences_are_seed_by_seed(home: Path):
+    outcome = stored(home, lost={("Rope", 2): "missing"})
+    found = outcome.differences("")
+    assert set(found["Rope"]) == {0, 1, 3, 4, 5}
+    assert sum(found["Alibi"].values()) / 6 == pytest.approx(outcome.verdicts()["Alibi"].verdict.difference)

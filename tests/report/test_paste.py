@@ -1,0 +1,68 @@
+"""Tables to paste and the methods paragraph: every figure of the verdicts is in them, and nothing breaks out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from headtohead.metrics import text_of
+from headtohead.report.paste import cells, latex, markdown, methods
+from headtohead.wording import interval_text, p_text
+from report.stored import stored
+
+ODD = {r"a_b & 50% $x$ #1 {y} \z ~ ^": -0.3, "<b>|pipe| `x`": 0.1, "Ünïcode 中文": 0.0}
+
+
+def test_every_arm_and_figure_is_there(home: Path):
+    verdicts = stored(home).verdicts()
+    head, control, *rows = cells(verdicts)
+    assert control[0] == "Learned (control)"
+    assert len(rows) == 2
+    for row, told in zip(verdicts, rows, strict=True):
+        v = row.verdict
+        assert len(told) == len(head)
+        assert told[2] == text_of("test/loss", v.difference, signed=True)
+        assert told[3] == interval_text("test/loss", v.low, v.high)
+        assert told[4:7] == [p_text(row), v.verdict, "6"]
+
+
+def test_markdown_has_one_cell_a_column(home: Path):
+    lines = markdown(stored(home, ODD).verdicts()).splitlines()
+    assert len(lines) == 3 + len(ODD)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {11}
+    assert r"\<b>\|pipe\| \`x\`" in lines[4]
+
+
+def test_latex_escapes_what_tex_would_read(home: Path):
+    text = latex(stored(home, ODD, question="100% & more_").verdicts())
+    assert r"a\_b \& 50\% \$x\$ \#1 \{y\} \textbackslash{}z \textasciitilde{} \textasciicircum{}" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {9}
+    assert r"100\% \& more\_" in text
+    assert "−" not in text
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+
+
+def test_methods_hold_for_this_study_alone(home: Path):
+    outcome = stored(home)
+    text = methods(outcome, outcome.verdicts())
+    for fact in (
+        "2 variants",
+        "language model",
+        "model.position",
+        "sotu",
+        "6 seeds",
+        "exact",
+        "all 2 arms",
+        "differed",
+    ):
+        assert fact in text
+    assert "equivalent" not in text  # no margin was given
+    alone = stored(home, {"Rope": 0.0}, margin=0.5, seeds=20, again=False, name="alone", lost={("Rope", 0): "diverged"})
+    text = methods(alone, alone.verdicts())
+    assert "1 variant of" in text
+    assert "within ± 0.5000 nats" in text
+    assert "20,000 random sign patterns" in text
+    assert "corrected" not in text
+    assert "differed from itself" not in text
+    assert "One run has no value" in text

@@ -1,0 +1,217 @@
+"""Claims are judged by paired comparisons of stored runs; here of results written by hand: the answer is known."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headtohead import Arm, Learned, NoPosition, Rope, Study, stats
+from headtohead.errors import InputError
+from headtohead.outcome import Outcome, load_outcome
+from headtohead.reproduce import Alike, Better, Claim, Interaction, Moves, Near, NotBetter, Shown, Sooner
+from headtohead.reproduce.tables import row_of
+
+SEEDS = range(10)
+NOISE = np.random.default_rng(0).normal(size=(4, 10))
+STUDY = Study(
+    question="?",
+    control=Arm(),
+    vary={"model.position": [Learned(), Rope(), NoPosition()]},
+    seeds=10,
+    metric="validation/loss",
+    margin=0.05,
+)
+
+Store = Callable[..., Callable[[Study], Outcome]]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Store:
+    """A store with these losses, and whatever else is said of each arm."""
+
+    def make(arms: dict[str, list[float]], more: dict[str, dict[str, list[float]]] | None = None, margin=0.05, **said):
+        more = more or {}
+        for n, (arm, losses) in enumerate(arms.items()):
+            for seed, loss in enumerate(losses):
+                folder = tmp_path / "runs" / f"{n}-{seed}"
+                folder.mkdir(parents=True)
+                diverged = not math.isfinite(loss)
+                result = {
+                    "status": "diverged" if diverged else "complete",
+                    "ended": "diverged at step 3",
+                    "steps": 10,
+                    "parameters": 5,
+                    "values": {} if diverged else {"validation/loss": loss, "validation/accuracy": loss},
+                    "data": {"sets": {"validation": {"bytes": 3}}, "tests": []},
+                }
+                own = {name: values[seed] for name, values in more.get(arm, {}).items()}
+                looks = [{"step": s, "validation/loss": loss + own.get("late", 0) / s} for s in (1, 2, 4)]
+                (folder / "run.json").write_text("{}")
+                (folder / "result.json").write_text(json.dumps(result))
+                (folder / "measures.json").write_text(json.dumps({"recipe": own}))
+                (folder / "metrics.jsonl").write_text("".join(json.dumps(look) + "\n" for look in looks))
+        rows = [
+            {"name": arm, "differs": {}, "spec": {}, "runs": {str(s): f"{n}-{s}" for s in SEEDS}}
+            for n, arm in enumerate(arms)
+        ]
+        study = {
+            "format": 1,
+            "id": "x",
+            "name": "tiny",
+            "question": "?",
+            "command": "h2h run",
+            "metric": "validation/loss",
+        }
+        study |= {"better": "lower", "margin": margin, "vary": ["model.position"], "seeds": list(SEEDS)}
+        study |= {"tables": [{"title": "", "arms": rows}], "again": {}, "tuning": [], "corpus": "here", **said}
+        folder = tmp_path / "studies" / "tiny"
+        folder.mkdir(parents=True)
+        (folder / "study.json").write_text(json.dumps(study))
+        outcome = load_outcome(folder)
+        return lambda _: outcome
+
+    return make
+
+
+def near(mean: float, n: int = 0, sd: float = 0.01) -> list[float]:
+    return [float(x) for x in mean + sd * NOISE[n]]
+
+
+@pytest.mark.parametrize(
+    ("rope", "word"), [(2.8, "holds"), (3.2, "does not hold"), (3.0, "does not hold")], ids=["better", "worse", "same"]
+)
+def test_better(stored, rope, word):
+    """Equivalent within the margin is decided the other way, too: the claim was that it is better."""
+    found = Better(STUDY, "Rope").judge(stored({"Learned": near(3), "Rope": near(rope, 1)}))
+    assert found.word == word
+    v = stats.compare(near(3), near(rope, 1), 0.05)
+    assert found.verdict.difference == pytest.approx(v.difference)
+    assert len(found.runs) == 20
+
+
+def test_better_is_corrected_for_every_arm_of_the_study(stored):
+    losses = {"Learned": near(3), "Rope": near(2.99, 1, 0.02), "NoPosition": near(3.01, 2, 0.02)}
+    found = Better(STUDY, "Rope").judge(stored(losses))
+    alone = stats.compare(losses["Learned"], losses["Rope"], 0.05)
+    assert found.verdict.p_alone == pytest.approx(alone.p)
+    assert found.verdict.p >= found.verdict.p_alone
+
+
+def test_better_than_another_arm_and_by_another_figure(stored):
+    outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1), "NoPosition": near(2.9, 2)})
+    assert Better(STUDY, "Rope", than="NoPosition").judge(outcomes).word == "holds"
+    assert Better(STUDY, "NoPosition", than="Rope").judge(outcomes).word == "does not hold"
+    # accuracy is better where it is higher, and here it is the loss's own number
+    assert Better(STUDY, "Rope", value="validation/accuracy").judge(outcomes).word == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("shift", "sd", "word"),
+    [
+        (0.0, 0.005, "holds"),
+        (0.03, 0.003, "holds"),  # certain, and still within the margin
+        (0.2, 0.01, "does not hold"),
+        (0.05, 0.02, "unresolved"),
+        (0.0, 0.5, "unresolved"),
+    ],
+    ids=["same", "small", "large", "at the edge", "noisy"],
+)
+def test_alike(stored, shift, sd, word):
+    control = near(3)
+    rope = [c + shift + sd * x for c, x in zip(control, NOISE[1], strict=True)]
+    assert Alike(STUDY, "Rope").judge(stored({"Learned": control, "Rope": rope})).word == word
+
+
+def test_moves_pairs_two_figures_of_the_same_runs(stored):
+    more = {"Learned": {"entropy/before": near(2), "entropy/after": [x - 0.1 for x in near(2)]}}
+    outcomes = stored({"Learned": near(3), "Rope": near(3)}, more)
+    found = Moves(STUDY, "control", "entropy/before", "entropy/after").judge(outcomes)
+    assert found.word == "holds"
+    assert found.verdict.difference == pytest.approx(-0.1)
+    assert Moves(STUDY, "control", "entropy/after", "entropy/before").judge(outcomes).word == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("loss", "word"), [(3.0, "holds"), (4.0, "holds"), (2.5, "does not hold"), (2.95, "unresolved")]
+)
+def test_not_better_than_frequencies(stored, loss, word):
+    more = {"Rope": {"frequencies/loss": [3.0] * 10}}
+    outcomes = stored({"Learned": near(1), "Rope": near(loss, 1, 0.02)}, more)
+    assert NotBetter(STUDY, "Rope", than="frequencies/loss", margin=0.05).judge(outcomes).word == word
+
+
+def test_runs_that_all_diverge_have_learned_nothing(stored):
+    outcomes = stored({"Learned": near(3), "Rope": [math.nan] * 10}, {"Rope": {"frequencies/loss": [3.0] * 10}})
+    found = NotBetter(STUDY, "Rope", than="frequencies/loss", margin=0.05).judge(outcomes)
+    assert (found.word, found.effect) == ("holds", "all 10 runs diverged")
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [(0.5, "holds"), (0.52, "holds"), (0.7, "does not hold"), (0.55, "unresolved")]
+)
+def test_near(stored, value, word):
+    outcomes = stored({"Learned": near(0.9), "Rope": near(value, 1, 0.01)})
+    assert Near(STUDY, "Rope", "validation/accuracy", 0.5, within=0.05).judge(outcomes).word == word
+
+
+def test_sooner_looks_at_the_way_and_not_at_the_end(stored):
+    more = {"Learned": {"late": [1.0] * 10}, "Rope": {"late": [0.1] * 10}}
+    outcomes = stored({"Learned": near(3), "Rope": near(3)}, more)
+    found = Sooner(STUDY, "Rope", "validation/loss").judge(outcomes)
+    assert found.word == "holds"
+    assert found.verdict.difference == pytest.approx(-0.9 * (1 + 1 / 2 + 1 / 4) / 3)
+
+
+def test_interaction_is_a_difference_of_differences(stored):
+    arms = {"a": near(3), "b": near(2.5, 1), "c": near(3, 2), "d": near(3.1, 3)}
+    found = Interaction("more", STUDY, ("a", "b"), ("c", "d")).judge(stored(arms))
+    d = np.array(arms["b"]) - arms["a"] - (np.array(arms["d"]) - arms["c"])
+    assert found.word == "holds"
+    assert found.verdict.difference == pytest.approx(d.mean())
+
+
+def test_a_claim_needs_all_its_evidence(stored):
+    outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1), "NoPosition": near(3.2, 2)}, margin=None)
+    good, bad = Better(STUDY, "Rope"), Better(STUDY, "NoPosition")
+    assert Claim("001.1", good).judged(outcomes)[0] == "holds"
+    assert Claim("001.1", good, bad).judged(outcomes)[0] == "does not hold"
+    assert Claim("001.1", good, also=(bad,)).judged(outcomes)[0] == "holds"
+
+
+def test_a_claim_is_unresolved_if_some_evidence_is(stored):
+    outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1), "NoPosition": near(3, 2, 0.5)}, margin=None)
+    assert Claim("001.1", Better(STUDY, "Rope"), Better(STUDY, "NoPosition")).judged(outcomes)[0] == "unresolved"
+
+
+def test_an_arm_that_is_not_there_is_named(stored):
+    with pytest.raises(InputError, match=r"has no arm 'Ropes'.*Rope"):
+        Better(STUDY, "Ropes").judge(stored({"Learned": near(3), "Rope": near(3)}))
+
+
+@pytest.mark.parametrize(("published", "mark"), [(3.0, "matches"), (3.01, "matches"), (2.9, "worse"), (3.2, "better")])
+def test_a_published_figure_matches_where_one_more_run_might_fall(stored, published, mark):
+    shown = Shown("doc000.x", STUDY, "Learned", "validation/loss")
+    row = row_of(shown, {"doc000": {"x": published}}, stored({"Learned": near(3), "Rope": near(3)}))
+    assert (row.mark, row.runs) == (mark, 10)
+    assert row.low == min(near(3))
+
+
+def test_what_cannot_be_compared_says_why(stored):
+    shown = Shown("doc000.x", STUDY, "Learned", "validation/loss", unlike="another corpus")
+    row = row_of(shown, {"doc000": {"x": 3.0}}, stored({"Learned": near(3), "Rope": near(3)}))
+    assert row.said == "not comparable: another corpus"
+
+
+def test_the_best_and_the_first_look_on_the_way(stored):
+    outcomes = stored({"Learned": near(3), "Rope": near(3)}, {"Learned": {"late": [1.0] * 10}})
+    take = {
+        t: row_of(Shown("d.x", STUDY, "Learned", "validation/loss", take=t), {"d": {"x": 1}}, outcomes).mean
+        for t in ("first", "best")
+    }
+    assert take["first"] == pytest.approx(np.mean(near(3)) + 1)
+    assert take["best"] == pytest.approx(np.mean(near(3)) + 0.25)

@@ -1,0 +1,103 @@
+"""Results kept in one file give the same verdicts as the store they came from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headtohead.errors import InputError
+from headtohead.outcome import load_outcome
+from headtohead.reproduce import entropy, frequencies, kept
+from headtohead.reproduce.evidence import measures_of
+from headtohead.reproduce.run import measured
+from headtohead.store import Record
+from study.small import carried, study
+
+
+@pytest.fixture
+def outcome(text, home):
+    what = study(text, "evaluate.snapshots=3", "train.steps=6", seeds=6, metric="validation/loss", again=True)
+    return load_outcome(next(home.glob("studies/*"))) if carried(what, home) else None
+
+
+def test_the_verdicts_are_the_same(outcome, tmp_path):
+    for _ in measured(outcome, "tiny", entropy):
+        pass
+    file = tmp_path / "kept" / "tiny.json"
+    kept.write(outcome, file)
+    back = kept.unpacked(file, tmp_path / "room")
+    ours, theirs = outcome.to_json()[0], back.to_json()[0]
+    for said in (ours, theirs):  # item by item nothing is kept
+        said["notes"] = []
+        for arm in said["arms"]:
+            arm["items"] = arm["items_agree"] = None
+    assert theirs == ours
+    run = outcome.all_rows[0].run
+    record = Record(tmp_path / "room" / "runs" / run)
+    assert record.result == Record(outcome.home / "runs" / run).result
+    assert measures_of(record) == measures_of(Record(outcome.home / "runs" / run))
+    assert [look["step"] for look in record.metrics] == [0, 1, 2, 3, 4, 5, 6]
+    assert kept.differences(kept.read(file), kept.read(file)) == (0, 24)
+
+
+def test_a_changed_bit_is_noticed(outcome, tmp_path):
+    file = tmp_path / "tiny.json"
+    kept.write(outcome, file)
+    stored = kept.read(file)
+    run = next(iter(stored["runs"]))
+    stored["runs"][run]["result"]["values"]["validation/loss"] += 1e-15
+    assert kept.differences(kept.read(file), stored) == (1, 24)
+
+
+def test_measures_are_taken_once(outcome):
+    calls = []
+
+    def measure(record):
+        calls.append(record.id)
+        return {"here/value": 1.0}
+
+    for _ in range(2):
+        assert list(measured(outcome, "tiny", measure))[-1] == 1.0
+    assert len(calls) == len(set(calls)) == 24
+    assert list(measured(outcome, "other", lambda _: {"there/value": 2.0}))
+    found = measures_of(Record(outcome.home / "runs" / calls[0]))
+    assert found == {"here/value": 1.0, "there/value": 2.0}
+
+
+def test_entropy_is_that_of_the_evolution(outcome):
+    from headtohead.inspect.evolution import TEXTS, Evolution, evolution
+    from headtohead.tasks import work_on
+
+    record = Record(outcome.home / "runs" / outcome.all_rows[0].run)
+    found = entropy(record)
+    *_, whole = evolution([record], lambda t: work_on(t.spec.arm).some("validation", TEXTS))
+    assert isinstance(whole, Evolution)
+    means = whole.values["entropy"].mean(axis=(1, 2, 3))
+    assert [found["entropy/before"], found["entropy/3"], found["entropy/after"]] == pytest.approx(list(means))
+
+
+def test_frequencies_by_definition(outcome):
+    """The mean of −log of each token's share of the training text, one added to every count."""
+    import math
+    from collections import Counter
+
+    from headtohead.arm import read_run
+    from headtohead.tasks import work_on
+
+    record = Record(outcome.home / "runs" / outcome.all_rows[0].run)
+    data = work_on(read_run(record.spec).arm).data
+    counts = Counter(data.train.tokens.tolist())
+    total = sum(counts.values()) + data.vocabulary.size
+    losses = [-math.log((counts[t] + 1) / total) for t in data.held["validation"].tokens.tolist()]
+    assert frequencies("validation")(record)["frequencies/loss"] == pytest.approx(sum(losses) / len(losses))
+
+
+def test_a_torn_file_is_said_to_be_torn(tmp_path):
+    file = tmp_path / "x.json"
+    file.write_text('{"format": 1, "stu')
+    with pytest.raises(InputError, match="torn"):
+        kept.read(file)
+    file.write_text(json.dumps({"format": 99}))
+    with pytest.raises(InputError, match="newer version"):
+        kept.read(file)
