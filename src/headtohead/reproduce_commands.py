@@ -16,6 +16,7 @@ from headtohead import store, watch_study
 from headtohead.carry import carry_out
 from headtohead.errors import InputError
 from headtohead.outcome import load_outcome
+from headtohead.puzzles.published import met
 from headtohead.reproduce import blocks, kept, ledger, run
 from headtohead.reproduce.evidence import Outcomes
 from headtohead.reproduce.experiments import REPORTS, WHERE, Experiment, asked_for, experiments, figures
@@ -117,6 +118,7 @@ class Results:
     interactions: list[Any]
     figures: dict[str, Any]
     missing: list[str]  # studies without results
+    puzzles: tuple[int, int] | None  # of 003: printed figures that ours equal, and how many are printed
 
 
 @contextlib.contextmanager
@@ -145,7 +147,8 @@ def results(
                 interactions += [i.judge(outcomes) for i in experiment.interactions]
             except InputError as error:
                 missing.append(f"{experiment.name}: {error}")
-        yield Results(rows, sorted(claims, key=lambda c: c.claim.id), interactions, published, missing)
+        solved = met() if "003" in wanted else None
+        yield Results(rows, sorted(claims, key=lambda c: c.claim.id), interactions, published, missing, solved)
 
 
 def to_json(found: Results) -> dict[str, Any]:
@@ -154,6 +157,7 @@ def to_json(found: Results) -> dict[str, Any]:
             "figures": [row.to_json() for row in found.rows],
             "claims": [c.to_json() for c in found.claims],
             "missing": found.missing,
+            "puzzles": found.puzzles and dict(zip(("met", "printed"), found.puzzles, strict=True)),
         }
     )
 
@@ -195,6 +199,8 @@ def show(found: Results, screen: Console) -> None:
             cells = (row.figure, _number(row.published), _number(row.mean), spread, str(row.runs), row.said)
             table.add_row(*(Text(cell) for cell in cells))
         screen.print(table)
+    if found.puzzles:
+        screen.print(_puzzles(found.puzzles), markup=False, soft_wrap=True)
     for judged in found.claims:
         screen.print(f"{judged.claim.id} {judged.says}: {judged.word}", markup=False, style="bold", soft_wrap=True)
         for finding in (*judged.findings, *judged.also):
@@ -205,6 +211,12 @@ def show(found: Results, screen: Console) -> None:
         screen.print(ledger.summary(found.claims), markup=False, soft_wrap=True)
     for line in found.missing:
         screen.print(f"not yet: {line}", markup=False, soft_wrap=True)
+
+
+def _puzzles(found: tuple[int, int]) -> str:
+    return (
+        f"puzzles of 003: {found[0]} of {found[1]} printed figures come out to the last digit (h2h puzzles published)"
+    )
 
 
 def _number(x: float) -> str:

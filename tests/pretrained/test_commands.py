@@ -164,6 +164,17 @@ def test_the_audit_of_an_imported_model(checkpoint, kind, claims):
     assert sum(f.status == "proved" for f in report.findings) >= 12
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "roberta-classifier", "bert"])
+def test_the_audit_of_a_checkpoint_by_its_name(checkpoint, kind):
+    done = h2h("audit", checkpoint(kind), "--json")
+    assert done.code == 0, done.err
+    (report,) = done.json
+    status = {f["check"]: f["status"] for f in report["findings"]}
+    assert status["seed"] == status["initial-loss"] == "does not apply"
+    assert sum(s == "proved" for s in status.values()) >= 12
+    assert status["future-tokens"] == ("proved" if kind in ("gpt2", "llama") else "does not apply")
+
+
 MODULES = """
 def lm():
     import transformers

@@ -7,6 +7,7 @@ audit_module(MyModule, causal=True)    any torch module from ids (B, T) to logit
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from headtohead.audit.module import Claims, from_module
 from headtohead.audit.parts import PART_CHECKS, small
 from headtohead.audit.report import Finding, Report
 from headtohead.audit.subject import Subject, from_spec
+from headtohead.data.checkpoints import is_checkpoint
 from headtohead.errors import InputError, nearest
 from headtohead.model import ModelSpec
 from headtohead.parts import Causal, Full, Pattern
@@ -115,12 +117,15 @@ def merge(name: str, reports: Sequence[Report]) -> Report:
 
 
 def audit_named(what: str, claims: Claims) -> list[Report]:
-    """What the command line names: `Rope`, `Reweight(over=sequence)`, `file.py:Class`, or a whole `recipe.py`."""
+    """What the command line names: `Rope`, `Reweight(over=sequence)`, `file.py:Class`, a whole `recipe.py`, or a
+    checkpoint."""
     path, marker, rest = what.partition(".py:")
     if marker and rest.isidentifier():
         return _audit_class(path + ".py", rest, claims)
     if what.endswith(".py"):
         return _audit_file(what, claims)
+    if is_checkpoint(what):
+        return [_audit_checkpoint(what, claims)]
     value = parse(what)
     if isinstance(value, ModelSpec):
         return [audit_spec(value, causal=claims.causal or None)]
@@ -129,6 +134,27 @@ def audit_named(what: str, claims: Claims) -> list[Report]:
     if isinstance(value, str):
         parse(f"{value}()")  # raises, with the nearest name
     raise InputError(f"'{what}' is not a part: give a part, a recipe.py or a file.py:Class")
+
+
+DRAWN = ("seed", "initial-loss")  # what is asked of weights that were drawn, and not of those that were learned
+
+
+def _audit_checkpoint(name: str, claims: Claims) -> Report:
+    """A model in Hugging Face's format, as it is imported. A language model has to be causal."""
+    from headtohead.imported import load
+
+    trained = load(name)
+    causal = claims.causal or trained.task == "lm"
+    told = dataclasses.replace(claims, causal=causal, pad=trained.vocabulary.pad)
+    found = examine(from_module(lambda: load(name).model, name, told))
+    learned = "its weights were learned, not drawn"
+    return Report(
+        found.subject,
+        tuple(
+            dataclasses.replace(f, status="does not apply", evidence=learned) if f.check in DRAWN else f
+            for f in found.findings
+        ),
+    )
 
 
 def _audit_class(file: str, name: str, claims: Claims) -> list[Report]:

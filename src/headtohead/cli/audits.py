@@ -12,7 +12,7 @@ from headtohead.cli.base import AsJson, app, console, plain, print_json
 @app.command()
 def audit(
     what: Annotated[
-        str | None, typer.Argument(help="A part (Rope, 'Local(4)'), a recipe.py, or file.py:Class.")
+        str | None, typer.Argument(help="A part (Rope, 'Local(4)'), a recipe.py, file.py:Class, or a checkpoint.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every part, and many legal models made of them.")] = False,
     causal: Annotated[bool, typer.Option("--causal", help="It must not read later tokens.")] = False,

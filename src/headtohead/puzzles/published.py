@@ -55,6 +55,12 @@ class Published:
     printed: Array | None = None  # figures to compare with ours, where there are any
 
 
+def met() -> tuple[int, int]:
+    """How many printed figures ours equal to the last digit, and how many are printed; each once."""
+    close = np.abs(least_squares(keys(), HIGH * np.eye(len(QUERIES))) - QUERIES) <= UNIT
+    return int(close.sum()), close.size
+
+
 def answers() -> dict[int, Published]:
     """Puzzle → the document's answer, computed from its keys as the document says; with its figures beside it."""
     K = keys()

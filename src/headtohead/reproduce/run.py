@@ -93,50 +93,62 @@ class Need:
 
 
 def needs(experiments: list[Experiment], *, quick: bool, home: Path, where: Path) -> list[Need]:
-    """By what runs of the study took when they were stored, times how fast this machine is now; where nothing is
-    stored, by a few steps of the control."""
-    from headtohead.forecast import forecast
-
+    """By what the same runs took when they were stored, times how fast this machine is now; where nothing is stored, by
+    a few steps of the control."""
     pace: float | None = None
     found: list[Need] = []
     seen: set[str] = set()  # runs that several studies share are trained once
     for experiment in experiments:
         for name, study in experiment.to_run(quick).items():
-            missing = {run for run in _expected(study) if not (home / "runs" / run / "result.json").is_file()} - seen
+            took = {} if quick else _took(where / STORED / f"{name}.json")
+            expected = {*(took or _own(study)), *_tuning(study)}
+            missing = {run for run in expected if not (home / "runs" / run / "result.json").is_file()} - seen
             seen |= missing
             if not missing:
                 continue
-            file = where / STORED / f"{name}.json"
-            if file.is_file() and not quick:
+            if took:
                 pace = _pace(where) if pace is None else pace
-                each = _usual(file) * pace
+                usual = sum(took.values()) / len(took)
+                seconds = pace * sum(took.get(run, usual) for run in missing)
             else:
-                each = forecast(study.control).seconds
-            found.append(Need(study.name, len(missing), each * len(missing)))
+                seconds = _forecast(study) * len(missing)
+            found.append(Need(study.name, len(missing), seconds))
     return found
 
 
-def _expected(study: Study) -> list[str]:
+def _forecast(study: Study) -> float:
+    from headtohead.forecast import forecast
+
+    return forecast(study.control).seconds
+
+
+def _own(study: Study) -> list[str]:
     """Ids of its runs. Which rate is best is known only after tuning: until then an arm's own stands for it."""
-    arms = [(variant.arm, study.all_seeds) for variant in study.variants]
+    arms = [variant.arm for variant in study.variants]
     if study.again:
-        arms.append((study.control.set("train.order", study.control.train.order + 1), study.all_seeds))
-    if study.tune:
-        seeds = tuple(range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds))
-        for variant in study.variants:
-            for point in study.grid():
-                arm = variant.arm
-                for path, value in point.items():
-                    arm = arm.set(path, value)
-                arms.append((arm, seeds))
-    return [spec.id for arm, seeds in arms for spec in run_specs(arm, seeds, "cpu", 1).values()]
+        arms.append(study.control.set("train.order", study.control.train.order + 1))
+    return [spec.id for arm in arms for spec in run_specs(arm, study.all_seeds, "cpu", 1).values()]
 
 
-def _usual(file: Path) -> float:
-    """Seconds of a run, the mean of those stored."""
-    times = [run["times"] for run in kept.read(file)["runs"].values()]
-    each = [t["seconds"] + t.get("other_seconds", 0) for t in times if "seconds" in t]
-    return sum(each) / max(1, len(each))
+def _tuning(study: Study) -> list[str]:
+    """Ids of the runs that choose the rate."""
+    seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds) if study.tune else ()
+    found = []
+    for variant in study.variants if study.tune else ():
+        for point in study.grid():
+            arm = variant.arm
+            for path, value in point.items():
+                arm = arm.set(path, value)
+            found += [spec.id for spec in run_specs(arm, seeds, "cpu", 1).values()]
+    return found
+
+
+def _took(file: Path) -> dict[str, float]:
+    """Seconds that each stored run of a study took; none where nothing is stored."""
+    if not file.is_file():
+        return {}
+    times = {run: said["times"] for run, said in kept.read(file)["runs"].items()}
+    return {run: t["seconds"] + t.get("other_seconds", 0) for run, t in times.items() if "seconds" in t}
 
 
 def reference_seconds() -> float:

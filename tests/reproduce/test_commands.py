@@ -1,0 +1,116 @@
+"""`h2h reproduce` from the command line, on a report of one tiny experiment."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from runs.small import SMALL, h2h
+
+FIGURES = """
+[doc000]
+title = "A tiny report"
+rope = { loss = 0.001 }
+claims = ["Rotary positions beat learned ones"]
+"""
+RECIPE = f"""
+from headtohead import Arm, Files, Study
+from headtohead.reproduce import Better, Claim, Shown
+
+mine = Study(
+    question="Do rotary positions help?",
+    control=Arm.of("lm", Files(path="mine.txt")).settings({[*SMALL, "train.steps=4"]!r}),
+    vary={{"model.position": ["Learned", "Rope"]}},
+    seeds=6,
+    again=False,
+    metric="validation/loss",
+    command="h2h run recipes/published/mine.py",
+)
+QUICK = ("train.steps=2",)
+
+
+def measure(record):
+    return {{"twice/loss": 2 * record.result["values"]["validation/loss"]}}
+
+
+shown = [
+    Shown("doc000.rope.loss", mine, "Rope", "validation/loss"),
+    Shown("doc000.rope.loss", mine, "Rope", "twice/loss", unlike="twice"),
+]
+claims = [Claim("000.1", Better(mine, "Rope"), because="They turn.")]
+"""
+
+
+@pytest.fixture
+def clone(text: Path) -> Path:
+    assert text.name == "mine.txt"
+    folder = Path("recipes/published")
+    folder.mkdir(parents=True)
+    (folder / "figures.toml").write_text(FIGURES)
+    (folder / "mine.py").write_text(RECIPE)
+    Path("docs").mkdir()
+    Path("README.md").write_text("Before.\n\n<!-- stored: claims -->\nold\n<!-- /stored -->\n\nAfter.\n")
+    return folder
+
+
+def test_from_training_to_the_ledger(clone):
+    forecast = h2h("reproduce", "000", "--forecast-only", "--json").json
+    assert [s["runs"] for s in forecast["studies"]] == [12]
+    done = h2h("reproduce", "000", "--keep", "--jobs", "1")
+    assert done.code == 0, done.err
+    assert "forecast: " in done.err
+    assert "Rotary positions beat learned ones" in done.out
+    assert "twice" in done.out
+    assert (clone / "measured" / "mine.json").is_file()
+    # again: nothing to train, the same bits
+    again = h2h("reproduce", "000")
+    assert "everything is trained already" in again.err
+    assert "12 of 12 runs are those stored with the recipes, to the last bit" in again.err
+    assert again.out == done.out
+    # from what is kept alone
+    stored = h2h("reproduce", "--stored", "--json", environment={**os.environ, "HEADTOHEAD_HOME": "elsewhere"}).json
+    (claim,) = stored["claims"]
+    assert claim["id"] == "000.1"
+    assert len(claim["findings"][0]["runs"]) == 12
+    first, second = stored["figures"]
+    assert second["mean"] == pytest.approx(2 * first["mean"])
+    assert first["mark"] == "worse"
+    assert h2h("reproduce", "--claims").code == 0
+    page = Path("docs/claims.md").read_text()
+    assert "They turn." in page
+    assert all(run in page for run in claim["findings"][0]["runs"])
+    readme = Path("README.md").read_text()
+    assert readme.startswith("Before.\n\n<!-- stored: claims -->\nOf 1 claims")
+    assert readme.endswith("<!-- /stored -->\n\nAfter.\n")
+
+
+def test_a_run_that_came_out_otherwise_is_counted(clone):
+    h2h("reproduce", "000", "--keep", "--jobs", "1")
+    file = clone / "measured" / "mine.json"
+    said = json.loads(file.read_text())
+    next(iter(said["runs"].values()))["result"]["values"]["validation/loss"] *= 1.5
+    file.write_text(json.dumps(said))
+    assert "11 of 12 runs" in h2h("reproduce", "000").err
+
+
+def test_the_small_version(clone):
+    done = h2h("reproduce", "all", "--quick", "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert {row["why"] for row in found["figures"]} == {"a small version"}
+    assert found["claims"][0]["verdict"] == "unresolved"  # three pairs decide nothing
+    assert not (clone / "measured").exists()
+
+
+@pytest.mark.usefixtures("clone")
+def test_what_is_wrong_is_one_line():
+    assert "there is no report '005'" in h2h("reproduce", "005").err
+    missing = h2h("reproduce", "--stored")
+    assert "not yet: mine: " in missing.out
+    whole = h2h("reproduce", "--claims")
+    assert whole.code != 0
+    assert "the ledger is not whole" in whole.err
+    assert h2h("reproduce", folder=Path("docs")).err.startswith("h2h: there is no folder recipes/published here")
