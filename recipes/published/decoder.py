@@ -15,10 +15,8 @@ decoder = Study(
     arms={
         "two heads, no dropout": decoder_studied,
         "dropout 0.1": decoder_studied.set("model.dropout", 0.1),
-        "dropout 0.2": decoder_studied.set("model.dropout", 0.2),
         "one head": decoder_studied.set("model.heads", 1),
         "four heads": decoder_studied.set("model.heads", 4),
-        "eight heads, dropout 0.1": decoder_studied.set("model.heads", 8).set("model.dropout", 0.1),
     },
     seeds=10,
     again=False,

@@ -115,8 +115,8 @@ shakespeare_run = Arm(
     evaluate=EvalSpec(train=1000),
 )
 
-# 002's experiments, on a two-hundredth: what changes between two arms shows long before either is done
-shakespeare_short = shakespeare_run.set("train.steps", 400).set("evaluate", EvalSpec(train=256, along=256))
+# 002's experiments, on a four-hundredth: what changes between two arms shows long before either is done
+shakespeare_short = shakespeare_run.set("train.steps", 250).set("evaluate", EvalSpec(train=256, along=256))
 
 # 003's language model, on text whose sentences differ in length; windows of 128 tokens instead of 1,024
 nano_run = Arm(

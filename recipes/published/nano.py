@@ -24,7 +24,7 @@ positions = Study(
     control=nano_run,
     vary={"model.position": [Learned(), Sinusoidal(), Sinusoidal(amplitude=0.02)]},
     tune={"train.optimizer.lr": [1e-3, 3e-3, 1e-2]},
-    tuning_seeds=2,
+    tuning_seeds=1,
     seeds=10,
     again=False,
     metric="validation/loss",

@@ -6,6 +6,7 @@ If so, a decoder trained on as much text of one Bush alone does best on that Bus
 spoke them: they are the training text here, without those that stand in a test text.
 """
 
+from pathlib import Path
 from typing import ClassVar
 
 from documents import decoder_studied
@@ -23,6 +24,9 @@ class SpokenBy(Speeches):
 
     who: str = knob(default="0,1,2", help="their labels: 0 Obama, 1 W. Bush, 2 H. Bush")
     count: int = knob(default=360, ge=1, help="sentences in all, as many of each")
+
+    def folder(self) -> Path | None:
+        return Speeches(path=self.path).folder()  # where the speeches lie
 
     def texts(self) -> Texts:
         tests = super().texts().tests

@@ -77,4 +77,6 @@ def _count(work: Work, name: str) -> int:
     held = work.data.held[name]
     if isinstance(held, SentenceSet):
         return len(held.items)
-    return -(-len(held.tokens) // (work.arm.evaluate.stride or work.arm.model.block))
+    spec = work.arm.evaluate
+    windows = -(-len(held.tokens) // (spec.stride or work.arm.model.block))
+    return min(windows, spec.windows or windows)
