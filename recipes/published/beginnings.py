@@ -23,7 +23,7 @@ beginnings = Study(
         "waves, starting at 0.02": small.set("model.position", Sinusoidal()),
         "quiet waves, starting at 0.02": small.set("model.position", Sinusoidal(amplitude=0.02)),
     },
-    tune={"train.optimizer.lr": [3e-4, 1e-3, 3e-3]},  # small embeddings may want another rate
+    tune={"train.optimizer.lr": [3e-4, 1e-3, 3e-3, 1e-2]},  # small embeddings may want another rate
     tuning_seeds=1,
     seeds=10,
     again=False,
