@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/decoder.py
 """
 
-from documents import decoder_studied
+from documents import PERPLEXITIES, decoder_studied
 
 from headtohead import Study
 from headtohead.reproduce import Shown
@@ -27,10 +27,6 @@ decoder = Study(
 
 QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
 
-SETS = {
-    "train_ppl": "train/perplexity",
-    "obama": "obama/perplexity",
-    "wbush": "wbush/perplexity",
-    "hbush": "hbush/perplexity",
-}
-shown = [Shown(f"doc001.decoder.{name}", decoder, "two heads, no dropout", metric) for name, metric in SETS.items()]
+shown = [
+    Shown(f"doc001.decoder.{name}", decoder, "two heads, no dropout", metric) for name, metric in PERPLEXITIES.items()
+]

@@ -90,6 +90,9 @@ classifier_run = Arm(
     evaluate=EvalSpec(train=3000, along=None, watch_test=True),
 )
 
+# what the reports quote of a decoder, by its name in figures.toml
+PERPLEXITIES = {"train_ppl": "train/perplexity"} | {name: f"{name}/perplexity" for name in ("obama", "wbush", "hbush")}
+
 # The same two as studies measure them: fewer looks along the way, none at the test sets
 decoder_studied = decoder_run.set("evaluate", EvalSpec(every=250, train=1600, along=64, stride=1, windows=1600))
 classifier_studied = classifier_run.set("data.validation", 0.1).set(

@@ -8,7 +8,7 @@ The control is the reports' own: learned positions that start with unit variance
 
 import dataclasses
 
-from documents import decoder_studied
+from documents import PERPLEXITIES, decoder_studied
 
 from headtohead import Alibi, Learned, NoPosition, Rope, Sinusoidal, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -50,17 +50,11 @@ from_sinusoidal = dataclasses.replace(
 
 QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
 
-SETS = {
-    "train_ppl": "train/perplexity",
-    "obama": "obama/perplexity",
-    "wbush": "wbush/perplexity",
-    "hbush": "hbush/perplexity",
-}
 ARMS = {"learned": "Learned", "sinusoidal": "Sinusoidal", "alibi": "Alibi(slope=1.0)"}
 shown = [
     Shown(f"doc001.{name}.{figure}", positions, arm, metric)
     for name, arm in ARMS.items()
-    for figure, metric in SETS.items()
+    for figure, metric in PERPLEXITIES.items()
 ]
 
 claims = [

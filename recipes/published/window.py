@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/window.py
 """
 
-from documents import decoder_studied
+from documents import PERPLEXITIES, decoder_studied
 
 from headtohead import Causal, Local, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -21,16 +21,10 @@ window = Study(
 
 QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
 
-SETS = {
-    "train_ppl": "train/perplexity",
-    "obama": "obama/perplexity",
-    "wbush": "wbush/perplexity",
-    "hbush": "hbush/perplexity",
-}
 shown = [
-    *(Shown(f"doc000.decoder.{name}", window, "Causal", metric) for name, metric in SETS.items()),
-    *(Shown(f"doc000.window8.{name}", window, "Causal & Local", metric) for name, metric in SETS.items()),
-    *(Shown(f"doc004.decoder.{name}", window, "Causal", metric) for name, metric in SETS.items()),
+    *(Shown(f"doc000.decoder.{name}", window, "Causal", metric) for name, metric in PERPLEXITIES.items()),
+    *(Shown(f"doc000.window8.{name}", window, "Causal & Local", metric) for name, metric in PERPLEXITIES.items()),
+    *(Shown(f"doc004.decoder.{name}", window, "Causal", metric) for name, metric in PERPLEXITIES.items()),
 ]
 
 claims = [

@@ -75,7 +75,7 @@ def carry_out(
     chosen: dict[str, dict[str, Any]] = {}
     tuning: list[dict[str, Any]] = []
     if study.tune:
-        trials = _trials(study, device, threads)
+        trials = trials_of(study, device, threads)
         cells = [Cell(t.name, spec.seed, spec.id) for t in trials for spec in t.specs.values()]
         yield Stage("tuning", cells)
         for event in execute(_by_seed([t.specs for t in trials]), home, options):
@@ -88,10 +88,7 @@ def carry_out(
         (title, [(v, run_specs(v.arm, study.all_seeds, device, threads)) for v in variants])
         for title, variants in tables
     ]
-    again = {}
-    if study.again:
-        control = tables[0][1][0].arm
-        again = run_specs(control.set("train.order", control.train.order + 1), study.all_seeds, device, threads)
+    again = run_specs(in_another_order(tables[0][1][0].arm), study.all_seeds, device, threads) if study.again else {}
     folder = _write(study, home, named, again, tuning)
     cells, together = [], []
     for title, arms in named:
@@ -110,6 +107,11 @@ def carry_out(
         if isinstance(event, Stopped | NotBegun):
             return
     yield Carried(str(folder))
+
+
+def in_another_order(control: Arm) -> Arm:
+    """The same with its batches in another order: what makes the noise floor."""
+    return control.set("train.order", control.train.order + 1)
 
 
 def _by_seed(arms: list[dict[int, RunSpec]]) -> list[RunSpec]:
@@ -236,7 +238,10 @@ def _at_point(arm: Arm, point: dict[str, Any]) -> Arm:
     return arm
 
 
-def _trials(study: Study, device: str, threads: int) -> list[Trial]:
+def trials_of(study: Study, device: str, threads: int) -> list[Trial]:
+    """The runs that choose each arm's point of the grid; none where nothing is tuned."""
+    if not study.tune:
+        return []
     seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds)
     return [
         Trial(variant.name, point, run_specs(_at_point(variant.arm, point), seeds, device, threads))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -18,7 +17,7 @@ from headtohead.errors import InputError
 from headtohead.outcome import load_outcome
 from headtohead.puzzles.published import met
 from headtohead.reproduce import blocks, kept, ledger, run
-from headtohead.reproduce.evidence import Outcomes
+from headtohead.reproduce.evidence import Finding, Outcomes
 from headtohead.reproduce.experiments import REPORTS, WHERE, Experiment, asked_for, experiments, figures
 from headtohead.reproduce.tables import Row, row_of
 from headtohead.runs import Options
@@ -115,22 +114,18 @@ def after(found: list[Experiment], quick: bool, home: Path, keep: bool) -> Itera
 class Results:
     rows: list[Row]
     claims: list[ledger.Judged]
-    interactions: list[Any]
-    figures: dict[str, Any]
+    interactions: list[Finding]
     missing: list[str]  # studies without results
     puzzles: tuple[int, int] | None  # of 003: printed figures that ours equal, and how many are printed
 
 
-@contextlib.contextmanager
-def results(
-    found: list[Experiment], *, quick: bool, stored: bool, home: Path, report: str = "all"
-) -> Iterator[Results]:
+def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, report: str = "all") -> Results:
     """Figures side by side and claims judged; of the store, or of what is kept with the recipes."""
     wanted = [report] if report != "all" else list(REPORTS)
     published = figures()
     rows: list[Row] = []
     claims: list[ledger.Judged] = []
-    interactions: list[Any] = []
+    interactions: list[Finding] = []
     missing: list[str] = []
     with run.room() as room:
         for experiment in found:
@@ -147,8 +142,8 @@ def results(
                 interactions += [i.judge(outcomes) for i in experiment.interactions]
             except InputError as error:
                 missing.append(f"{experiment.name}: {error}")
-        solved = met() if "003" in wanted else None
-        yield Results(rows, sorted(claims, key=lambda c: c.claim.id), interactions, published, missing, solved)
+    solved = met() if "003" in wanted else None
+    return Results(rows, sorted(claims, key=lambda c: c.claim.id), interactions, missing, solved)
 
 
 def to_json(found: Results) -> dict[str, Any]:

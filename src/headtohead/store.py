@@ -106,6 +106,9 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+MEASURES = "measures.json"
+
+
 @dataclass(frozen=True)
 class Record:
     """One run's folder, read."""
@@ -136,6 +139,12 @@ class Record:
     @property
     def times(self) -> dict[str, Any]:
         return self._json("times.json") if (self.folder / "times.json").is_file() else {}
+
+    @property
+    def measures(self) -> dict[str, dict[str, float]]:
+        """Figures beyond those of its result, by the recipe that asked for them."""
+        found: dict[str, dict[str, float]] = self._json(MEASURES) if (self.folder / MEASURES).is_file() else {}
+        return found
 
     @property
     def metrics(self) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import json
 import re
-import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -144,20 +143,6 @@ def test_what_cannot_be_shown_is_one_line(what: str):
 
 
 # -- in Chromium -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="THE PAGE IS NOT TESTED: playwright is absent, get it with pip install playwright"
-    )
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("THE PAGE IS NOT TESTED: Chromium is absent, get it with apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield launched
-        launched.close()
 
 
 class Tab:

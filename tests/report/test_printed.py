@@ -13,7 +13,7 @@ from headtohead.report.page import write_report
 from report.stored import stored
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium to print with")
+@pytest.mark.usefixtures("chromium")
 def test_the_page_as_pdf(home: Path):
     path = printed.write_pdf(write_report(stored(home)))
     data = path.read_bytes()

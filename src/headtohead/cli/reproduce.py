@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headtohead.cli.base import AsJson, app, console, print_json
+from headtohead.cli.base import AsJson, SaveEvery, app, console, print_json
 from headtohead.cli.studies import Jobs
 
 
@@ -25,7 +25,7 @@ def reproduce(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the results with the recipes.")] = False,
     forecast_only: Annotated[bool, typer.Option("--forecast-only", help="Say how long it takes, and end.")] = False,
     jobs: Jobs = None,
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
+    save_every: SaveEvery = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Published results re-tested: figures side by side, claims with a verdict each: h2h reproduce 001
@@ -49,13 +49,13 @@ def reproduce(
             raise typer.Exit(130)
         for line in commands.after(asked, quick, store.home(), keep):
             errors.print(line, markup=False, soft_wrap=True)
-    with commands.results(asked, quick=quick, stored=stored, home=store.home(), report=report) as found:
-        if claims:
-            path = commands.write_ledger(found, Path("docs/claims.md"))
-            errors.print(f"ledger: {path}", markup=False)
-        for path in commands.draw_gallery(found, Path("docs/pictures/published")) if gallery else ():
-            errors.print(f"drawn: {path}", markup=False)
-        if as_json:
-            print_json(commands.to_json(found))
-        else:
-            commands.show(found, screen)
+    found = commands.results(asked, quick=quick, stored=stored, home=store.home(), report=report)
+    if claims:
+        path = commands.write_ledger(found, Path("docs/claims.md"))
+        errors.print(f"ledger: {path}", markup=False)
+    for path in commands.draw_gallery(found, Path("docs/pictures/published")) if gallery else ():
+        errors.print(f"drawn: {path}", markup=False)
+    if as_json:
+        print_json(commands.to_json(found))
+    else:
+        commands.show(found, screen)

@@ -7,7 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from headtohead.cli.base import AsJson, Settings, app, console, only, print_json
+from headtohead.cli.base import (
+    ArmOfFile,
+    AsJson,
+    Device,
+    LabelColumn,
+    SaveEvery,
+    Settings,
+    TestFile,
+    TextColumn,
+    ValidationFile,
+    app,
+    console,
+    only,
+    print_json,
+)
 from headtohead.cli.training import TaskName
 
 
@@ -22,20 +36,20 @@ def search(
         int | None, typer.Option(help="So many, proposed by TPE; without it every combination is tried.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="A corpus (h2h list corpora), or a file of yours.")] = None,
-    validation: Annotated[str | None, typer.Option(help="A file of yours for validation.")] = None,
-    test: Annotated[str | None, typer.Option(help="A file of yours for testing.")] = None,
-    text: Annotated[str | None, typer.Option(help="The text's column, if it is not found.")] = None,
-    label: Annotated[str | None, typer.Option(help="The label's column, if it is not found.")] = None,
-    arm: Annotated[str | None, typer.Option(help="An arm of a Python file: FILE.py:NAME")] = None,
+    validation: ValidationFile = None,
+    test: TestFile = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    arm: ArmOfFile = None,
     settings: Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Of every trial, and of what is proposed.")] = 0,
     together: Annotated[
         int, typer.Option(min=1, help="Trials that TPE proposes at a time; another number, another search.")
     ] = 4,
     jobs: Annotated[int | None, typer.Option(min=1, help="Trials side by side; one a core by default.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
     threads: Annotated[int, typer.Option(min=1, help="Of each trial; more than one changes the last digits.")] = 1,
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
+    save_every: SaveEvery = 30.0,
     forecast_only: Annotated[bool, typer.Option("--forecast-only", help="Say how long it takes, and end.")] = False,
     as_json: AsJson = False,
 ) -> None:

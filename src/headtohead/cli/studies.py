@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headtohead.cli.base import AsJson, Settings, app, console, print_json
+from headtohead.cli.base import AsJson, Device, SaveEvery, Settings, app, console, print_json
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")]
 On = Annotated[str, typer.Option("--on", help="local, ray, or ray:ADDRESS of a running cluster.")]
@@ -27,9 +27,9 @@ def run(
     jobs: Jobs = None,
     on: On = "local",
     effect: Annotated[str | None, typer.Option(help="Plan first, and take the pairs that see it: 0.01 or 1%.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
     threads: Annotated[int, typer.Option(min=1, help="Of each run; more than one changes the last digits.")] = 1,
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
+    save_every: SaveEvery = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Run a study, or go on with it: h2h run lm --vary model.position=Learned,Rope,Alibi --seeds 6

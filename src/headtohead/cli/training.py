@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headtohead.cli.base import AsJson, Settings, app, console, only, print_json
+from headtohead.cli.base import (
+    ArmOfFile,
+    AsJson,
+    Device,
+    LabelColumn,
+    SaveEvery,
+    Settings,
+    TestFile,
+    TextColumn,
+    ValidationFile,
+    app,
+    console,
+    only,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from headtohead.arm import RunSpec
+    from headtohead.runs import Event
 
 
 class TaskName(StrEnum):
@@ -23,21 +42,21 @@ def train(
     data: Annotated[
         str | None, typer.Option(help="A corpus (h2h list corpora), or a file of yours: .txt .tsv .csv .jsonl .parquet")
     ] = None,
-    validation: Annotated[str | None, typer.Option(help="A file of yours for validation.")] = None,
-    test: Annotated[str | None, typer.Option(help="A file of yours for testing.")] = None,
-    text: Annotated[str | None, typer.Option(help="The text's column, if it is not found.")] = None,
-    label: Annotated[str | None, typer.Option(help="The label's column, if it is not found.")] = None,
-    arm: Annotated[str | None, typer.Option(help="An arm of a Python file: FILE.py:NAME")] = None,
+    validation: ValidationFile = None,
+    test: TestFile = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    arm: ArmOfFile = None,
     settings: Settings = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Updates; short for --set train.steps=N")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes; short for --set train.epochs=N")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, one run each.")] = 1,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
     threads: Annotated[int, typer.Option(min=1, help="Of each run; more than one changes the last digits.")] = 1,
     log_to: Annotated[str | None, typer.Option(help="trackio, tensorboard or wandb, on this machine.")] = None,
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
+    save_every: SaveEvery = 30.0,
     resume: Annotated[str | None, typer.Option(help="Go on with a run that was stopped.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,7 +64,7 @@ def train(
 
     The same command again goes on where it was stopped, or shows what is in the store.
     """
-    from headtohead import commands, screen
+    from headtohead import commands
 
     if resume is not None:
         only(context, ("resume", "log_to", "save_every", "as_json"), "--resume goes on with a run's own settings")
@@ -63,9 +82,23 @@ def train(
         else:
             chosen = commands.arm_for(task, data, validation, test, text, label, changes)
         specs = commands.runs_of(chosen, range(seed, seed + seeds), device, threads)
-    errors = console(stderr=True)
+    carry_runs(specs, jobs, save_every, as_json, log_to=log_to)
+
+
+def carry_runs(
+    specs: list[RunSpec],
+    jobs: int | None,
+    save_every: float,
+    as_json: bool,
+    *,
+    log_to: str | None = None,
+    afterwards: Callable[[list[Event]], Iterator[str]] | None = None,
+) -> None:
+    """Train the runs, show how they ended and what is to be said afterwards, and exit."""
+    from headtohead import commands, screen
+
     seeds_of = {spec.id: spec.seed for spec in specs}
-    ended = screen.follow(commands.execute_all(specs, jobs, save_every, log_to), errors, len(specs))
+    ended = screen.follow(commands.execute_all(specs, jobs, save_every, log_to), console(stderr=True), len(specs))
     ended = commands.by_seed(ended, seeds_of)
     there = sum(getattr(event, "already", False) for event in ended)
     if log_to is not None and there:
@@ -75,4 +108,6 @@ def train(
         print_json([commands.summary(event, seeds_of) for event in ended])
     else:
         screen.show_end(ended, console(), seeds_of)
+        for line in afterwards(ended) if afterwards else ():
+            console().print(line, markup=False, soft_wrap=True)
     raise typer.Exit(commands.exit_code(ended))

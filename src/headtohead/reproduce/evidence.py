@@ -20,7 +20,6 @@ from headtohead.study import Study
 from headtohead.wording import interval_text
 
 Word = Literal["holds", "does not hold", "unresolved"]
-MEASURES = "measures.json"  # of a run: figures beyond those of its result, by the recipe that asked for them
 KNOWN = ("accuracy", "macro_f1", "loss", "perplexity", "bits_per_byte")
 
 Outcomes = Callable[[Study], Outcome]
@@ -108,9 +107,8 @@ def value_in(outcome: Outcome, row: RunRow, name: str) -> float:
 
 
 def measures_of(record: Record) -> dict[str, float]:
-    path = record.folder / MEASURES
-    said: dict[str, dict[str, float]] = record._json(MEASURES) if path.is_file() else {}
-    return {name: value for one in said.values() for name, value in one.items()}
+    """Those of all recipes."""
+    return {name: value for one in record.measures.values() for name, value in one.items()}
 
 
 def _paired(control: dict[int, float], variant: dict[int, float]) -> tuple[list[float], list[float]]:
@@ -338,9 +336,10 @@ class Audited(Evidence):
     arm: Any
 
     def judge(self, outcomes: Outcomes) -> Finding:
-        from headtohead.audit import audit_spec
+        from headtohead.audit.kept import audit_once
 
-        report = audit_spec(self.arm.set(self.path, self.part).model, str(self.part))
+        arm = self.arm.set(self.path, self.part)
+        report = audit_once(arm.model, str(self.part), causal=arm.task == "lm")
         wrong = [f"{found.check} broken, {found.evidence}" for found in report.broken]
         said = f"audit of {self.part}: {'; '.join(wrong) if wrong else 'nothing wrong found'}"
         return Finding(said, "does not hold" if wrong else "holds", "", None, "")

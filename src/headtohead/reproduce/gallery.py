@@ -98,15 +98,11 @@ def _contradiction(figure: Any, outcome: Outcome) -> None:
 def _rates(figure: Any, outcome: Outcome) -> None:
     axes = figure.subplots()
     rows = {float(name.split("=")[1]): runs for (_, name), runs in outcome.rows.items()}
-    for rate, runs in sorted(rows.items()):
-        values = [value_in(outcome, row, outcome.metric) for row in runs]
-        there = [v for v in values if math.isfinite(v)]
-        axes.plot([rate] * len(there), there, "o", color=ARMS[1], alpha=0.35, ms=5)
-    means = {
-        r: [v for row in runs if math.isfinite(v := value_in(outcome, row, outcome.metric))] for r, runs in rows.items()
-    }
-    drawn = sorted((r, float(np.mean(v))) for r, v in means.items() if v)
-    axes.plot(*zip(*drawn, strict=True), color=ARMS[1], lw=1.8)
+    found = {rate: [value_in(outcome, row, outcome.metric) for row in runs] for rate, runs in sorted(rows.items())}
+    there = {rate: [v for v in values if math.isfinite(v)] for rate, values in found.items()}
+    for rate, values in there.items():
+        axes.plot([rate] * len(values), values, "o", color=ARMS[1], alpha=0.35, ms=5)
+    axes.plot([r for r, v in there.items() if v], [np.mean(v) for v in there.values() if v], color=ARMS[1], lw=1.8)
     first = next(iter(outcome.rows.values()))[0]
     known = measures_of(Record(outcome.home / "runs" / first.run)).get("frequencies/loss")
     if known is not None:

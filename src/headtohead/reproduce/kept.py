@@ -11,7 +11,6 @@ from headtohead import store
 from headtohead.errors import InputError
 from headtohead.metrics import figure_of
 from headtohead.outcome import Outcome, load_outcome
-from headtohead.reproduce.evidence import MEASURES
 from headtohead.store import Record
 
 FORMAT = 1
@@ -37,7 +36,7 @@ def packed(outcome: Outcome) -> dict[str, Any]:
             "data": data.index(facts),
             "times": record.times,
             "curve": _curve(record, outcome.metric),
-            "measures": record._json(MEASURES) if (record.folder / MEASURES).is_file() else {},
+            "measures": record.measures,
         }
     return {"format": FORMAT, "study": outcome.said, "environment": environment, "data": data, "runs": runs}
 
@@ -91,7 +90,7 @@ def unpacked(file: Path, home: Path) -> Outcome:
             "result.json": {**kept["result"], **said["data"][kept["data"]]},
         }
         if kept["measures"]:
-            files[MEASURES] = kept["measures"]
+            files[store.MEASURES] = kept["measures"]
         for name, value in files.items():
             (folder / name).write_text(json.dumps(value), encoding="utf-8")
         lines = "".join(json.dumps(line) + "\n" for line in kept["curve"])

@@ -11,15 +11,15 @@ from typing import Any
 
 from headtohead import store
 from headtohead.arm import run_specs
-from headtohead.carry import folder_of
+from headtohead.carry import folder_of, in_another_order, trials_of
 from headtohead.errors import InputError
 from headtohead.outcome import Outcome, load_outcome
 from headtohead.reproduce import kept
-from headtohead.reproduce.evidence import MEASURES, Outcomes
+from headtohead.reproduce.evidence import Outcomes
 from headtohead.reproduce.experiments import Experiment
 from headtohead.reproduce.measures import Measure
 from headtohead.store import Record
-from headtohead.study import FIRST_TUNING_SEED, Study
+from headtohead.study import Study
 
 STORED = "measured"  # beside the recipes
 
@@ -29,10 +29,9 @@ def measured(outcome: Outcome, recipe: str, measure: Measure) -> Iterator[float]
     runs = [row.run for row in outcome.all_rows if row.status in ("complete", "collapsed")]
     for n, run in enumerate(runs):
         record = Record(outcome.home / "runs" / run)
-        path = record.folder / MEASURES
-        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if recipe not in said:
-            store.write_whole(path, store.to_text(store.plain({**said, recipe: measure(record)})))
+        if recipe not in record.measures:
+            said = {**record.measures, recipe: measure(record)}
+            store.write_whole(record.folder / store.MEASURES, store.to_text(store.plain(said)))
         yield (n + 1) / len(runs)
 
 
@@ -124,23 +123,12 @@ def _forecast(study: Study) -> float:
 
 def _own(study: Study) -> list[str]:
     """Ids of its runs. Which rate is best is known only after tuning: until then an arm's own stands for it."""
-    arms = [variant.arm for variant in study.variants]
-    if study.again:
-        arms.append(study.control.set("train.order", study.control.train.order + 1))
+    arms = [variant.arm for variant in study.variants] + ([in_another_order(study.control)] if study.again else [])
     return [spec.id for arm in arms for spec in run_specs(arm, study.all_seeds, "cpu", 1).values()]
 
 
 def _tuning(study: Study) -> list[str]:
-    """Ids of the runs that choose the rate."""
-    seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds) if study.tune else ()
-    found = []
-    for variant in study.variants if study.tune else ():
-        for point in study.grid():
-            arm = variant.arm
-            for path, value in point.items():
-                arm = arm.set(path, value)
-            found += [spec.id for spec in run_specs(arm, seeds, "cpu", 1).values()]
-    return found
+    return [spec.id for trial in trials_of(study, "cpu", 1) for spec in trial.specs.values()]
 
 
 def _took(file: Path) -> dict[str, float]:
