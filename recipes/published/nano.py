@@ -1,12 +1,12 @@
-"""003: gpt-nano with sinusoidal positions, and with its heads shuffled, shifted or re-weighted before they are fused.
+"""003: gpt-nano with its heads shuffled, shifted or re-weighted before they are fused. Its sinusoidal positions are in
+beginnings.py.
 
-h2h run recipes/published/nano.py:heads
-h2h run recipes/published/nano.py:positions
+h2h run recipes/published/nano.py
 """
 
 from documents import nano_run
 
-from headtohead import Concat, Learned, Reweight, Shift, Shuffle, Sinusoidal, Study
+from headtohead import Concat, Reweight, Shift, Shuffle, Study
 from headtohead.reproduce import Alike, Audited, Better, Claim, Moves, Shown, cut_short, sentences
 
 heads = Study(
@@ -16,22 +16,9 @@ heads = Study(
     margin=0.02,
     seeds=10,
     metric="validation/loss",
-    command="h2h run recipes/published/nano.py:heads",
+    command="h2h run recipes/published/nano.py",
     takes="twenty minutes on two cores",
 )
-positions = Study(
-    question="Do sinusoidal positions hurt gpt-nano?",
-    control=nano_run,
-    vary={"model.position": [Learned(), Sinusoidal(), Sinusoidal(amplitude=0.02)]},
-    tune={"train.optimizer.lr": [1e-3, 3e-3, 1e-2]},
-    tuning_seeds=1,
-    seeds=10,
-    again=False,
-    metric="validation/loss",
-    command="h2h run recipes/published/nano.py:positions",
-    takes="twenty minutes on two cores",
-)
-
 QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
 
 
@@ -44,29 +31,14 @@ ARMS = {"baseline": "Concat", "shuffle": "Shuffle", "shift": "Shift", "reweight"
 FIGURES = {"train": "train/perplexity", "dev": "validation/perplexity"} | {
     name: f"{name}/perplexity" for name in ("normal", "weird", "long")
 }
-OTHER = "another corpus and vocabulary"
 shown = [
-    *(
-        Shown(f"doc003.{row}.{name}", heads, arm, metric, unlike=OTHER)
-        for row, arm in ARMS.items()
-        for name, metric in FIGURES.items()
-    ),
-    *(
-        Shown(f"doc003.sinusoidal.{name}", positions, "Sinusoidal", metric, unlike=OTHER)
-        for name, metric in FIGURES.items()
-    ),
+    Shown(f"doc003.{row}.{name}", heads, arm, metric, unlike="another corpus and vocabulary")
+    for row, arm in ARMS.items()
+    for name, metric in FIGURES.items()
 ]
 
 SEQUENCE = "Reweight(over='sequence')"
 claims = [
-    Claim(
-        "003.1",
-        Better(positions, "Learned", than="Sinusoidal"),
-        Better(positions, "Learned", than="Sinusoidal", table="shared"),
-        also=(Better(positions, "Sinusoidal(amplitude=0.02)", than="Sinusoidal"),),
-        because="Its embeddings start at 0.02, and waves of size 1 drown them. As quiet as the words, "
-        "waves do no harm: see the interaction below.",
-    ),
     Claim(
         "003.2",
         Alike(heads, "Shuffle"),

@@ -63,7 +63,7 @@ claims = [
         Better(positions, "Sinusoidal"),
         Better(tuned, "Sinusoidal", than="Learned"),
         because="Learned positions that start with unit variance are noise as loud as the words; waves are no noise. "
-        "With embeddings that start small it is the other way round: see 003.1.",
+        "With embeddings that start small waves slow learning down: see where two reports contradict each other.",
     ),
     Claim(
         "001.2",

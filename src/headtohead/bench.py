@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 OURS = "headtohead_steps"
 YARDSTICK = "large_product"
-NO_CONTENDERS = {"contender", YARDSTICK, "verdict"}
+NO_CONTENDERS = {"contender", YARDSTICK}
 LARGE = 2048  # side of the matrices whose product tells what the machine can do
 PRODUCTS_A_TURN = 3
 WARM_UP_ROUNDS = 2

@@ -85,6 +85,11 @@ def runs_of(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> list[R
     return list(run_specs(arm, seeds, choose_device(device), threads).values())
 
 
+def missing(specs: Iterable[RunSpec]) -> int:
+    """How many of them are not in the store, or not at their end."""
+    return sum(store.Record(store.home() / "runs" / spec.id).result is None for spec in specs)
+
+
 def resumed(name: str) -> RunSpec:
     spec = read_run(store.find_run(name).spec)
     choose_device(spec.device)  # says so where this machine has none

@@ -163,7 +163,7 @@ def write_ledger(found: Results, path: Path) -> Path:
         raise InputError(f"the ledger is not whole: {found.missing[0]}")
     store.write_whole(path, ledger.markdown(found.claims, found.interactions, found.rows))
     with run.room() as room:
-        write = blocks.writer(found.claims, WHERE / run.STORED, Path(room))
+        write = blocks.writer(found.claims, found.rows, WHERE / run.STORED, Path(room))
         for page in blocks.pages(Path()):
             text = page.read_text(encoding="utf-8")
             if (new := blocks.filled(text, write)) != text:

@@ -202,7 +202,9 @@ def test_the_command(arm, labelled):
     assert "curves.png" in done.out
     classified = h2h("classify", "latest", "peace", "war", "--json").json
     assert [c["label"] for c in classified] == ["no", "yes"]
-    assert h2h("finetune", *said, "--epochs", 2).out.count("in the store already") == 1
+    again = h2h("finetune", *said, "--epochs", 2)
+    assert again.out.count("in the store already") == 1
+    assert "forecast" not in again.err
     only_said = h2h("finetune", *said, "--forecast", "--epochs", 3)
     assert (only_said.code, only_said.out) == (0, "")
     study = h2h(

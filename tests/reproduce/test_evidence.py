@@ -175,6 +175,17 @@ def test_interaction_is_a_difference_of_differences(stored):
     assert found.verdict.difference == pytest.approx(d.mean())
 
 
+def test_interaction_by_another_figure(stored):
+    arms = {name: near(3, n) for n, name in enumerate("abcd")}
+    other = {
+        name: {"train/loss": near(value, n)} for n, (name, value) in enumerate({"a": 2, "b": 1, "c": 2, "d": 3}.items())
+    }
+    found = Interaction("more", STUDY, ("a", "b"), ("c", "d"), value="train/loss").judge(stored(arms, other))
+    assert found.word == "holds"
+    assert found.verdict.difference == pytest.approx(-2, abs=0.2)
+    assert "train/loss" in found.says
+
+
 def test_a_claim_needs_all_its_evidence(stored):
     outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1), "NoPosition": near(3.2, 2)}, margin=None)
     good, bad = Better(STUDY, "Rope"), Better(STUDY, "NoPosition")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+from headtohead import Arm, Files, RunSpec
+from headtohead.data.corpora import Held
 from headtohead.errors import InputError
 from headtohead.outcome import load_outcome
-from headtohead.reproduce import entropy, frequencies, kept
+from headtohead.reproduce import by_familiarity, entropy, frequencies, kept
 from headtohead.reproduce.evidence import measures_of
 from headtohead.reproduce.run import measured
 from headtohead.store import Record
+from runs.small import train
 from study.small import carried, study
 
 
@@ -91,6 +95,27 @@ def test_frequencies_by_definition(outcome):
     total = sum(counts.values()) + data.vocabulary.size
     losses = [-math.log((counts[t] + 1) / total) for t in data.held["validation"].tokens.tolist()]
     assert frequencies("validation")(record)["frequencies/loss"] == pytest.approx(sum(losses) / len(losses))
+
+
+def test_accuracy_on_sentences_that_training_has_seen_and_on_others(home, tmp_path):
+    rows = [(f"a word {n} of {'peace' if n % 2 else 'war'}", "yes" if n % 2 else "no") for n in range(24)]
+    for name, some in {"train": rows[:16], "test": rows[12:]}.items():  # four of twelve are in both
+        lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in some)]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    corpus = Files(path=str(tmp_path / "train.tsv"), test=Held(path=str(tmp_path / "test.tsv")))
+    arm = Arm.of("classifier", corpus).settings(
+        ["model.width=8", "model.layers=1", "train.epochs=2", "train.batch=4", "data.validation=0"]
+    )
+    spec = RunSpec(arm=arm).resolved()
+    train(spec, home)
+    record = Record(home / "runs" / spec.id)
+    items = record.items("test")
+    right = (items["label"] == items["predicted"])[np.argsort(items["item"])]
+    assert by_familiarity(record) == {
+        "seen/accuracy": right[:4].mean(),
+        "unseen/accuracy": right[4:].mean(),
+        "unseen/sentences": 8,
+    }
 
 
 def test_a_torn_file_is_said_to_be_torn(tmp_path):

@@ -101,12 +101,15 @@ def finetune(
     cores = os.cpu_count() or 1
     threads = threads or (cores if runs == 1 else 1)
     jobs = jobs or max(1, cores // threads)
-    for line in finetuning.forecast_lines(arm, runs, jobs, threads):
+    specs = commands.runs_of(arm, range(seed, seed + count), "cpu", threads)
+    missing = runs if study else commands.missing(specs)
+    for line in finetuning.forecast_lines(arm, missing, jobs, threads) if missing else ():
         errors.print(line, markup=False, soft_wrap=True)
     if forecast_only:
+        if not missing:
+            errors.print("nothing to train: every run is in the store")
         return
     if study is not None:
         carry_study(finetuning.named(study, count, model), jobs, "local", "cpu", threads, save_every, as_json)
         return
-    specs = commands.runs_of(arm, range(seed, seed + count), "cpu", threads)
     carry_runs(specs, jobs, save_every, as_json, afterwards=finetuning.afterwards)

@@ -135,10 +135,14 @@ class Overlap:
     sampled: bool = False
 
 
-def overlap_of_items(train: Items, held: Items) -> Overlap:
+def copies(train: Items, held: Items) -> np.ndarray:
+    """Which of the held-out texts are in the training set, up to case and white space."""
     seen = {" ".join(t.split()).lower() for t in train.texts}
-    copies = sum(" ".join(t.split()).lower() in seen for t in held.texts)
-    return Overlap(copies / max(1, len(held)), "texts")
+    return np.array([" ".join(t.split()).lower() in seen for t in held.texts], dtype=bool)
+
+
+def overlap_of_items(train: Items, held: Items) -> Overlap:
+    return Overlap(float(copies(train, held).sum()) / max(1, len(held)), "texts")
 
 
 def overlap_of_tokens(train: np.ndarray, held: np.ndarray, run: int = 12, most: int = 2_000_000) -> Overlap:

@@ -17,7 +17,7 @@ from headtohead.reproduce.evidence import (
     NotBetter,
     Sooner,
 )
-from headtohead.reproduce.measures import cut_short, entropy, frequencies, sentences, weight_on
+from headtohead.reproduce.measures import by_familiarity, cut_short, entropy, frequencies, sentences, weight_on
 from headtohead.reproduce.tables import Shown
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "NotBetter",
     "Shown",
     "Sooner",
+    "by_familiarity",
     "cut_short",
     "entropy",
     "frequencies",

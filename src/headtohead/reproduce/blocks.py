@@ -8,17 +8,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from headtohead.errors import InputError
+from headtohead.metrics import text_of
 from headtohead.outcome import Outcome
 from headtohead.report.paste import markdown
-from headtohead.reproduce import kept
-from headtohead.reproduce.ledger import Judged, summary
+from headtohead.reproduce import benchmarks, kept
+from headtohead.reproduce.evidence import rows_of, value_in
+from headtohead.reproduce.ledger import Judged, beside, summary
+from headtohead.reproduce.tables import Row
 
 BLOCK = re.compile(r"(<!-- stored: (?P<what>[^>]+?) -->\n).*?(?P<end>\n?<!-- /stored -->)", re.DOTALL)
+BENCHMARKS = Path("benchmarks/measured")
 
 
 def filled(text: str, write: Callable[[str], str]) -> str:
@@ -32,21 +40,57 @@ def pages(root: Path) -> list[Path]:
     return [page for page in known if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
-def writer(claims: Sequence[Judged], stored: Path, room: Path) -> Callable[[str], str]:
+def writer(
+    claims: Sequence[Judged], rows: Sequence[Row], stored: Path, room: Path, root: Path = Path()
+) -> Callable[[str], str]:
     """Writes a block by what its mark asks for."""
 
     def outcome(name: str) -> Outcome:
         return kept.unpacked(stored / f"{name}.json", room / "blocks" / name)
 
+    def verdicts(asked: str) -> str:
+        name, _, title = asked.partition(", ")
+        found = outcome(name)
+        said = found.verdicts(title or None)
+        return f"{markdown(said)}\n`{found.said['command']}`: {said.scope}."
+
+    def means(asked: str) -> str:
+        name, *figures = asked.split()
+        found = outcome(name)
+        return _means(found, figures)
+
+    def measured(asked: str) -> str:
+        name, *more = asked.split()
+        said = json.loads((root / BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))
+        how: Any = getattr(benchmarks, name, benchmarks.plain)
+        return str(how(said, *more))
+
+    kinds: dict[str, Callable[[str], str]] = {
+        "claims": lambda _: summary(claims),
+        "figures": lambda asked: beside([r for r in rows if any(r.figure.startswith(a) for a in asked.split())]),
+        "verdicts": verdicts,
+        "means": means,
+        "benchmark": measured,
+    }
+
     def write(what: str) -> str:
         kind, _, rest = what.partition(" ")
-        name, _, title = rest.partition(", ")
-        if kind == "claims":
-            return summary(claims)
-        if kind == "verdicts":
-            found = outcome(name)
-            verdicts = found.verdicts(title or None)
-            return f"{markdown(verdicts)}\n`{found.said['command']}`: {verdicts.scope}."
-        raise InputError(f"a block is claims or verdicts STUDY, not '{what}'")
+        if kind not in kinds:
+            raise InputError(f"a block is one of {', '.join(kinds)}, not '{what}'")
+        return kinds[kind](rest)
 
     return write
+
+
+def _means(outcome: Outcome, figures: Sequence[str]) -> str:
+    """Each arm's mean of some figures, with its smallest and largest run."""
+    title = outcome.titles[0]
+    lines = []
+    for arm in (name for t, name in outcome.rows if t == title):
+        cells = []
+        for figure in figures:
+            values = np.array([value_in(outcome, row, figure) for row in rows_of(outcome, arm, title)])
+            mean, low, high = (text_of(figure, float(x)) for x in (values.mean(), values.min(), values.max()))
+            cells.append(f"{mean} ({low} … {high})")
+        lines.append([arm, *cells])
+    return f"{benchmarks.table(['arm', *figures], lines)}\n\n`{outcome.said['command']}`: {outcome.verdicts().scope}."

@@ -310,21 +310,23 @@ class Interaction(Evidence):
     study: Study
     one: tuple[str, str]
     other: tuple[str, str]
+    value: str = ""  # the study's metric by default
     table: str | None = None
 
     def judge(self, outcomes: Outcomes) -> Finding:
         outcome = outcomes(self.study)
+        name = self.value or outcome.metric
         found = []
         for control, variant in (self.one, self.other):
             both = [rows_of(outcome, arm, self.table) for arm in (control, variant)]
-            a, b = (_values(outcome, rows, outcome.metric) for rows in both)
+            a, b = (_values(outcome, rows, name) for rows in both)
             found.append(({seed: b[seed] - a[seed] for seed in a.keys() & b.keys()}, _ids(*both)))
         (one, ids), (other, more) = found
-        v = stats.compare(*_paired(other, one), better=better_way(outcome.metric))
-        effect = _effect(outcome.metric, v)
-        return Finding(
-            self.says, _word(v, ("better",)), effect, v, outcome.said["name"], tuple(dict.fromkeys(ids + more))
-        )
+        v = stats.compare(*_paired(other, one), better=better_way(name))
+        each = (text_of(name, float(np.mean(list(d.values()))), True) for d in (one, other) if d)
+        said = f"{self.says} ({name}: {' against '.join(each)})"
+        runs = tuple(dict.fromkeys(ids + more))
+        return Finding(said, _word(v, ("better",)), _effect(name, v), v, outcome.said["name"], runs)
 
 
 @dataclass(frozen=True)

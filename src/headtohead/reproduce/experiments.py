@@ -69,7 +69,7 @@ def experiment(file: Path) -> Experiment:
         studies={file.stem if len(held) == 1 else f"{file.stem}-{name}": study for name, study in held.items()},
         shown=tuple(module.get("shown", ())),
         claims=tuple(module.get("claims", ())),
-        interactions=tuple(v for v in module.values() if isinstance(v, Interaction)),
+        interactions=tuple(module.get("interactions", ())),
         measure=module.get("measure"),
         quick=tuple(module.get("QUICK", ())),
         about=tuple(module.get("REPORTS", ())),

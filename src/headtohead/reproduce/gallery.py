@@ -26,12 +26,12 @@ def draw(claims: Sequence[Judged], loaded: Loaded, folder: Path) -> Iterator[Pat
     """Each picture as it is written."""
     pictures = {
         "claims": lambda figure: _claims(figure, claims),
-        "contradiction": lambda figure: _contradiction(figure, loaded("beginnings")),
+        "contradiction": lambda figure: _contradiction(figure, loaded),
         "learning-rates": lambda figure: _rates(figure, loaded("learning_rates")),
         "sooner": lambda figure: _sooner(figure, loaded("classifier-tuned")),
         "sharpening": lambda figure: _sharpening(figure, loaded("sharpening")),
     }
-    sizes = {"claims": (9.6, 5.4)}
+    sizes = {"claims": (9.6, 5.4), "contradiction": (9.6, 3.8)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, drawn in pictures.items():
         with looks() as new:
@@ -77,22 +77,29 @@ def _short(text: str, most: int = 58) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _contradiction(figure: Any, outcome: Outcome) -> None:
-    """Learned positions and waves where embeddings start large, and where they start small."""
-    axes = figure.subplots()
+def _contradiction(figure: Any, loaded: Loaded) -> None:
+    """Learned positions and waves where embeddings start large and where they start small, in both settings."""
+    panels = [
+        ("003's setting", "beginnings-nano", "validation/loss", "own best"),
+        ("001's setting, training text", "beginnings-speeches", "train/loss", "shared"),
+        ("001's setting, test texts", "beginnings-speeches", "test/loss", "own best"),
+    ]
     pairs = {
         "embeddings start at 1": ("learned, starting at 1", "waves, starting at 1"),
         "embeddings start at 0.02": ("learned, starting at 0.02", "waves, starting at 0.02"),
     }
-    for n, (name, arms) in enumerate(pairs.items()):
-        values = np.array([[value_in(outcome, row, outcome.metric) for row in rows_of(outcome, a, None)] for a in arms])
-        axes.plot([0, 1], values, color=ARMS[n + 1], alpha=0.25, lw=1)
-        axes.plot([0, 1], values.mean(axis=1), "o-" if n == 0 else "s--", color=ARMS[n + 1], lw=2.4, label=name)
-    axes.set_xticks([0, 1], ["learned positions", "sinusoidal positions"])
-    axes.set_xlim(-0.25, 1.25)
-    axes.set_ylabel(f"{outcome.metric}, nats")
-    axes.legend(frameon=False)
-    _plain(axes)
+    for axes, (title, study, metric, table) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        outcome = loaded(study)
+        for n, (name, arms) in enumerate(pairs.items()):
+            values = np.array([[value_in(outcome, row, metric) for row in rows_of(outcome, a, table)] for a in arms])
+            axes.plot([0, 1], values, color=ARMS[n + 1], alpha=0.25, lw=1)
+            axes.plot([0, 1], values.mean(axis=1), "o-" if n == 0 else "s--", color=ARMS[n + 1], lw=2.4, label=name)
+        axes.set_xticks([0, 1], ["learned\npositions", "sinusoidal\npositions"])
+        axes.set_xlim(-0.3, 1.3)
+        axes.set_ylabel(f"{metric}, nats")
+        axes.set_title(title, loc="left")
+        _plain(axes)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
 
 
 def _rates(figure: Any, outcome: Outcome) -> None:

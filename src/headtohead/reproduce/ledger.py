@@ -82,11 +82,17 @@ def markdown(claims: Sequence[Judged], interactions: Sequence[Finding], rows: Se
         parts.append("")
     parts.append("## Published and measured\n")
     parts.append("A published figure *matches* where one more run of ours would fall in 95 cases of a hundred.\n")
-    parts.append("| figure | published | measured, mean | from … to | runs | |\n|---|---|---|---|---|---|")
+    parts.append(beside(rows))
+    return "\n".join(parts) + "\n"
+
+
+def beside(rows: Sequence[Row]) -> str:
+    """Published and measured, a row each."""
+    lines = ["| figure | published | measured, mean | from … to | runs | |", "|---|---|---|---|---|---|"]
     for row in sorted(rows, key=lambda r: r.figure):
         spread = f"{row.low:,.2f} … {row.high:,.2f}"
-        parts.append(f"| {row.figure} | {row.published:,.2f} | {row.mean:,.2f} | {spread} | {row.runs} | {row.said} |")
-    return "\n".join(parts) + "\n"
+        lines.append(f"| {row.figure} | {row.published:,.2f} | {row.mean:,.2f} | {spread} | {row.runs} | {row.said} |")
+    return "\n".join(lines)
 
 
 def _section(c: Judged) -> str:

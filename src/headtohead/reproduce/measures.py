@@ -92,6 +92,23 @@ def frequencies(of: str) -> Measure:
     return measure
 
 
+def by_familiarity(record: Record) -> dict[str, float]:
+    """Accuracy on the test sentences that are in the training set too, and on those that are not."""
+    from headtohead.arm import read_run
+    from headtohead.data.splits import copies
+
+    found = read_run(record.spec).arm.data.sentences()
+    assert found.test is not None
+    items = record.items("test")
+    known = copies(found.train, found.test)[items["item"]]
+    right = items["label"] == items["predicted"]
+    return {
+        "seen/accuracy": float(right[known].mean()),
+        "unseen/accuracy": float(right[~known].mean()),
+        "unseen/sentences": float((~known).sum()),
+    }
+
+
 def sentences(record: Record) -> dict[str, float]:
     """Perplexity of the samples: a normal sentence, a weird one, a long one, each on its own."""
     from headtohead.predict import score_samples

@@ -1,6 +1,6 @@
 """The wall time to a verdict: unpaired runs of the best peer one after the other, and paired runs of ours, one a core.
 
-    HEADTOHEAD_HOME=… python benchmarks/verdict.py window          # a study of two arms in the store, of the decoder
+    HEADTOHEAD_HOME=… python benchmarks/measure/verdict.py window    # a study of the decoder in the store, of two arms
 
 The study's own runs say how large the effect is and how much runs differ by chance, within pairs and between seeds. The
 runs that 80 % power takes follow from that: Welch's test for unpaired runs, the rule of `headtohead.stats` for pairs.
@@ -21,7 +21,7 @@ from scipy.stats import nct, t
 from headtohead import bench, stats, store
 from headtohead.outcome import find_study, load_outcome
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parents[1]
 TASK = "decoder"
 
 
@@ -66,7 +66,7 @@ def main(name: str, rounds: int = 4, steps: int = 20) -> None:
             f"{row.arm}: an effect of {effect:.4f} takes {theirs} unpaired runs of {alone.against} "
             f"or {2 * pairs} paired runs of ours; with {alone.median:.2f} × the runs an hour, {ratio:.0f} × sooner"
         )
-    (HERE / "verdict.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    (HERE / "measured" / "verdict.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
