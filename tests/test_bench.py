@@ -50,8 +50,8 @@ def fake(folder: Path, name: str, seconds: float = 0.01, batches: str = "same", 
 
 @TWO_CORES
 def test_a_small_benchmark(monkeypatch):
-    monkeypatch.setattr(headtohead.bench, "WARM_UP_ROUNDS", 1)
-    monkeypatch.setattr(headtohead.bench, "PRODUCTS_A_TURN", 1)
+    monkeypatch.setattr(headtohead.bench.running, "WARM_UP_ROUNDS", 1)
+    monkeypatch.setattr(headtohead.bench.running, "PRODUCTS_A_TURN", 1)
     result = run("decoder", BENCHMARKS, rounds=2, steps=2, only=["per_head", OURS])
     ours, per_head = result.rows
     assert (ours.name, per_head.name, result.machine.problem) == (OURS, "per_head", "")

@@ -10,8 +10,8 @@ from documents import decoder_studied, nano_run
 from headtohead import Arm, Sinusoidal, Study
 from headtohead.reproduce import Better, Claim, Interaction, Shown, sentences
 
-LOUD, WAVES_LOUD = "learned, starting at 1", "waves, starting at 1"
-SMALL, WAVES_SMALL, QUIET = "learned, starting at 0.02", "waves, starting at 0.02", "quiet waves, starting at 0.02"
+LOUD, WAVES_LOUD = "learned (start 1)", "waves (start 1)"
+SMALL, WAVES_SMALL, QUIET = "learned (start 0.02)", "waves (start 0.02)", "quiet waves (start 0.02)"
 
 
 def arms(learned: Arm) -> dict[str, Arm]:
@@ -48,7 +48,7 @@ nano = Study(
     control=arms(nano_run)[SMALL],
     vary=["model.init.embedding_std", "model.position"],
     arms=arms(nano_run),
-    tune={"train.optimizer.lr": [1e-3, 3e-3, 1e-2]},
+    tune={"train.optimizer.lr": [1e-3, 3e-3, 1e-2, 3e-2]},
     tuning_seeds=1,
     seeds=10,
     again=False,

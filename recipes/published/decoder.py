@@ -13,7 +13,7 @@ decoder = Study(
     control=decoder_studied,
     vary=["model.dropout", "model.heads"],
     arms={
-        "two heads, no dropout": decoder_studied,
+        "as published": decoder_studied,
         "dropout 0.1": decoder_studied.set("model.dropout", 0.1),
         "one head": decoder_studied.set("model.heads", 1),
         "four heads": decoder_studied.set("model.heads", 4),
@@ -28,5 +28,5 @@ decoder = Study(
 QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
 
 shown = [
-    Shown(f"doc001.decoder.{name}", decoder, "two heads, no dropout", metric) for name, metric in PERPLEXITIES.items()
+    Shown(f"doc001.decoder.{name}", decoder, "as published", metric) for name, metric in PERPLEXITIES.items()
 ]

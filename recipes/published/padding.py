@@ -57,7 +57,7 @@ padding = Study(
     vary=["start", "data.prepare"],
     arms={
         "no mask": filled,
-        "no mask, attention never trained": filled.set("start", Untrained()),
+        "no mask and attention never trained": filled.set("start", Untrained()),
         "masked": filled.set("data.prepare", classifier_studied.data.prepare),
     },
     seeds=10,
@@ -76,7 +76,7 @@ claims = [
         "001.3",
         Moves(padding, "no mask", "filling/before", "filling/after"),
         also=(
-            Moves(padding, "no mask, attention never trained", "filling/before", "filling/after"),
+            Moves(padding, "no mask and attention never trained", "filling/before", "filling/after"),
             Better(padding, "masked"),
         ),
         because="The report's parameter count shows that its attention weights never learned; what changed was the "

@@ -84,15 +84,16 @@ def test_readme_lists_every_file() -> None:
     assert missing == []
 
 
-def walk(line: str, folder: Path, environment: dict[str, str], wanted: int) -> None:
-    """A line as typed: what a shell must read goes to one, other commands are there at once."""
+def walk(line: str, folder: Path, environment: dict[str, str], wanted: int) -> str:
+    """A line as typed: what a shell must read goes to one, other commands are there at once. What it prints."""
     if not line.startswith("h2h ") or set(line) & set("|<>&;$*~"):
-        run(["sh", "-c", line], folder, environment, wanted)
-    else:
-        done = start(*shlex.split(line)[1:], folder=folder, environment=environment).wait(900)
-        assert done.code == wanted, f"{line}\n{done.out}\n{done.err}"
+        return run(["sh", "-c", line], folder, environment, wanted)
+    done = start(*shlex.split(line)[1:], folder=folder, environment=environment).wait(900)
+    assert done.code == wanted, f"{line}\n{done.out}\n{done.err}"
+    return done.out + done.err
 
 
-def run(command: list[str], folder: Path, environment: dict[str, str], wanted: int) -> None:
+def run(command: list[str], folder: Path, environment: dict[str, str], wanted: int) -> str:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == wanted, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr

@@ -4,6 +4,7 @@ in one of three words: it holds, it does not, or the runs cannot tell. Imports n
 from __future__ import annotations
 
 import abc
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,15 @@ class Finding:
     verdict: stats.Verdict | None
     study: str  # whose runs it rests on
     runs: tuple[str, ...] = ()
+    metric: str = ""
+
+    @property
+    def design(self) -> str:
+        """10 pairs, test/loss, margin 0.02."""
+        if self.verdict is None:
+            return self.metric
+        margin = "" if self.verdict.margin is None else f", margin {self.verdict.margin:.3g}"
+        return f"{self.verdict.pairs} pairs, {self.metric}{margin}"
 
     @property
     def line(self) -> str:
@@ -168,7 +178,9 @@ class Better(Evidence):
             }
             a, b = ({s: x for s, x in _values(outcome, rows, name).items() if s in ok} for rows in (control, variant))
             v = stats.compare(*_paired(a, b), self._margin(outcome, a), better=better_way(name))
-        return Finding(said, _word(v, self.wanted), _effect(name, v), v, outcome.said["name"], _ids(control, variant))
+        return Finding(
+            said, _word(v, self.wanted), _effect(name, v), v, outcome.said["name"], _ids(control, variant), name
+        )
 
     def _family(self, outcome: Outcome) -> bool:
         title = _title(outcome, self.table)
@@ -200,9 +212,8 @@ class Alike(Better):
             inside = -v.margin < v.low and v.high < v.margin
             outside = v.low > v.margin or v.high < -v.margin
             word: Word = "holds" if inside else "does not hold" if outside else "unresolved"
-            found = Finding(found.says, word, found.effect, v, found.study, found.runs)
-        margin = "" if v is None or v.margin is None else f"; margin {v.margin:.3g}"
-        return Finding(found.says, found.word, found.effect + margin, v, found.study, found.runs)
+            return dataclasses.replace(found, word=word)
+        return found
 
 
 @dataclass(frozen=True)
@@ -223,7 +234,9 @@ class Moves(Evidence):
             float(np.nanmean(list(x.values()))) if any(map(math.isfinite, x.values())) else math.nan for x in (a, b)
         ]
         said = f"{rows[0].arm}: {self.before} {means[0]:.4g}, {self.after} {means[1]:.4g}"
-        return Finding(said, _word(v, ("better",)), _effect(self.after, v), v, outcome.said["name"], _ids(rows))
+        return Finding(
+            said, _word(v, ("better",)), _effect(self.after, v), v, outcome.said["name"], _ids(rows), self.after
+        )
 
 
 @dataclass(frozen=True)
@@ -240,16 +253,18 @@ class NotBetter(Evidence):
         rows = rows_of(outcome, self.arm, None)
         base, own = _values(outcome, rows, self.than), _values(outcome, rows, outcome.metric)
         diverged = [row for row in rows if row.status == "diverged"]
-        said = f"{rows[0].arm} against {self.than}, {outcome.metric}"
+        said, name = f"{rows[0].arm} against {self.than}, {outcome.metric}", outcome.said["name"]
         if diverged and len(diverged) == len(rows):
-            return Finding(said, "holds", f"all {len(rows)} runs diverged", None, outcome.said["name"], _ids(rows))
+            effect = f"all {len(rows)} runs diverged"
+            return Finding(said, "holds", effect, None, name, _ids(rows), outcome.metric)
         v = stats.compare(*_paired(base, own), better=better_way(outcome.metric))
         sign = 1 if better_way(outcome.metric) == "lower" else -1
         worst, best = sorted((-sign * v.low, -sign * v.high))  # gains over the other figure, with the interval's ends
         word: Word = "holds" if best < self.margin else "does not hold" if worst > self.margin else "unresolved"
         word = "unresolved" if v.descriptive else word
         note = f"; {len(diverged)} of {len(rows)} runs diverged" if diverged else ""
-        return Finding(said, word, _effect(outcome.metric, v) + note, v, outcome.said["name"], _ids(rows))
+        v = dataclasses.replace(v, margin=self.margin)
+        return Finding(said, word, _effect(outcome.metric, v) + note, v, name, _ids(rows), outcome.metric)
 
 
 @dataclass(frozen=True)
@@ -275,8 +290,8 @@ class Near(Evidence):
         word = "unresolved" if v.descriptive else word
         mean = text_of(self.value, self.number + v.difference)
         said = f"{self.arm}{', at the shared rate' if self.table == 'shared' else ''}: {self.value} {mean}"
-        effect = f"from {text_of(self.value, self.number)}: {_effect(self.value, v)}; margin {self.within:.3g}"
-        return Finding(said, word, effect, v, outcome.said["name"], _ids(rows))
+        effect = f"from {text_of(self.value, self.number)}: {_effect(self.value, v)}"
+        return Finding(said, word, effect, v, outcome.said["name"], _ids(rows), self.value)
 
 
 @dataclass(frozen=True)
@@ -294,7 +309,9 @@ class Sooner(Evidence):
         a, b = ({row.seed: self._mean(outcome, row) for row in rows} for rows in both)
         v = stats.compare(*_paired(a, b), better=better_way(self.value))
         said = f"{self.arm} against {both[0][0].arm}, the mean of {self.value} over all looks on the way"
-        return Finding(said, _word(v, ("better",)), _effect(self.value, v), v, outcome.said["name"], _ids(*both))
+        return Finding(
+            said, _word(v, ("better",)), _effect(self.value, v), v, outcome.said["name"], _ids(*both), self.value
+        )
 
     def _mean(self, outcome: Outcome, row: RunRow) -> float:
         looks = Record(outcome.home / "runs" / row.run).metrics
@@ -326,7 +343,7 @@ class Interaction(Evidence):
         each = (text_of(name, float(np.mean(list(d.values()))), True) for d in (one, other) if d)
         said = f"{self.says} ({name}: {' against '.join(each)})"
         runs = tuple(dict.fromkeys(ids + more))
-        return Finding(said, _word(v, ("better",)), _effect(name, v), v, outcome.said["name"], runs)
+        return Finding(said, _word(v, ("better",)), _effect(name, v), v, outcome.said["name"], runs, name)
 
 
 @dataclass(frozen=True)

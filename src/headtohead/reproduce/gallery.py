@@ -85,8 +85,8 @@ def _contradiction(figure: Any, loaded: Loaded) -> None:
         ("001's setting, test texts", "beginnings-speeches", "test/loss", "own best"),
     ]
     pairs = {
-        "embeddings start at 1": ("learned, starting at 1", "waves, starting at 1"),
-        "embeddings start at 0.02": ("learned, starting at 0.02", "waves, starting at 0.02"),
+        "embeddings start at 1": ("learned (start 1)", "waves (start 1)"),
+        "embeddings start at 0.02": ("learned (start 0.02)", "waves (start 0.02)"),
     }
     for axes, (title, study, metric, table) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         outcome = loaded(study)

@@ -28,6 +28,7 @@ class Judged:
     def to_json(self) -> dict[str, Any]:
         findings = [
             {"says": f.says, "word": f.word, "effect": f.effect, "study": f.study, "runs": list(f.runs)}
+            | {"design": f.design}
             for f in (*self.findings, *self.also)
         ]
         return {"id": self.claim.id, "claim": self.says, "verdict": self.word, "because": self.claim.because} | {
@@ -67,12 +68,8 @@ def markdown(claims: Sequence[Judged], interactions: Sequence[Finding], rows: Se
         "A claim *holds* if every comparison it rests on does, *does not hold* if one of them is decided the other "
         "way, and is *unresolved* where the runs cannot tell. Differences are variant − control over pairs of runs "
         "with the same seed, with a 95 % interval; tests are exact sign flips, corrected for all arms of a study.\n",
-        "| claim | | verdict | effect |\n|---|---|---|---|",
-        *(
-            f"| [{c.claim.id}](#{c.claim.id.replace('.', '')}) | {_cell(c.says)} | {MARKS[c.word]} | "
-            f"{_cell('; '.join(f.effect for f in c.findings if f.effect))} |"
-            for c in claims
-        ),
+        "| | claim | design | verdict | effect | what explains it |\n|---|---|---|---|---|---|",
+        *(f"| {' | '.join(map(_cell, _overview(c)))} |" for c in claims),
         "",
         *(_section(c) for c in claims),
     ]
@@ -95,6 +92,15 @@ def beside(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def _overview(c: Judged) -> list[str]:
+    design = "; ".join(dict.fromkeys(f.design for f in c.findings))
+    effects = "; ".join(
+        f.effect.rpartition(", ")[0] or f.effect for f in c.findings if f.effect
+    )  # pairs are said before
+    link = f"[{c.claim.id}](#{c.claim.id.replace('.', '')})"
+    return [link, c.says, design, MARKS[c.word], effects, c.claim.because]
+
+
 def _section(c: Judged) -> str:
     lines = [
         f'<a id="{c.claim.id.replace(".", "")}"></a>',
@@ -104,7 +110,7 @@ def _section(c: Judged) -> str:
     if c.claim.because:
         lines[-1] += f" {c.claim.because}"
     lines.append("")
-    lines += [f"- {f.line}: **{f.word}**" for f in c.findings]
+    lines += [f"- {f.line}{_margin(f)}: **{f.word}**" for f in c.findings]
     lines += [f"- beside it: {f.line}" for f in c.also]
     lines.append("")
     for name, scope in c.scopes.items():
@@ -120,6 +126,10 @@ def _section(c: Judged) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _margin(f: Finding) -> str:
+    return "" if f.verdict is None or f.verdict.margin is None else f"; margin {f.verdict.margin:.3g}"
 
 
 def _cell(text: str) -> str:
