@@ -5,22 +5,22 @@ HEADTOHEAD_DATA=… h2h run recipes/published/beginnings.py:speeches
 h2h run recipes/published/beginnings.py:nano
 """
 
-from documents import decoder_studied, nano_run
+from documents import SMALL, decoder_studied, nano_run
 
 from headtohead import Arm, Sinusoidal, Study
 from headtohead.reproduce import Better, Claim, Interaction, Shown, sentences
 
-LOUD, WAVES_LOUD = "learned (start 1)", "waves (start 1)"
-SMALL, WAVES_SMALL, QUIET = "learned (start 0.02)", "waves (start 0.02)", "quiet waves (start 0.02)"
+LOUD, LOUD_WAVES = "learned (start 1)", "waves (start 1)"
+LEARNED, WAVES, QUIET = "learned (start 0.02)", "waves (start 0.02)", "quiet waves (start 0.02)"
 
 
 def arms(learned: Arm) -> dict[str, Arm]:
     loud, small = (learned.set("model.init.embedding_std", std) for std in (1.0, 0.02))
     return {
         LOUD: loud,
-        WAVES_LOUD: loud.set("model.position", Sinusoidal()),
-        SMALL: small,
-        WAVES_SMALL: small.set("model.position", Sinusoidal()),
+        LOUD_WAVES: loud.set("model.position", Sinusoidal()),
+        LEARNED: small,
+        WAVES: small.set("model.position", Sinusoidal()),
         QUIET: small.set("model.position", Sinusoidal(amplitude=0.02)),
     }
 
@@ -45,7 +45,7 @@ speeches = Study(
 # 003's setting: 400 steps on a text that is not read twice
 nano = Study(
     question="In 003's setting: does the better position depend on how large embeddings start?",
-    control=arms(nano_run)[SMALL],
+    control=arms(nano_run)[LEARNED],
     vary=["model.init.embedding_std", "model.position"],
     arms=arms(nano_run),
     tune={"train.optimizer.lr": [1e-3, 3e-3, 1e-2, 3e-2]},
@@ -57,7 +57,7 @@ nano = Study(
     takes="twenty minutes on two cores",
 )
 
-QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 REPORTS = ("001",)  # beside those of its claims
 
 measure = sentences
@@ -66,16 +66,16 @@ FIGURES = {"train": "train/perplexity", "dev": "validation/perplexity"} | {
     name: f"{name}/perplexity" for name in ("normal", "weird", "long")
 }
 shown = [
-    Shown(f"doc003.sinusoidal.{name}", nano, WAVES_SMALL, metric, unlike="another corpus and vocabulary")
+    Shown(f"doc003.sinusoidal.{name}", nano, WAVES, metric, unlike="another corpus and vocabulary")
     for name, metric in FIGURES.items()
 ]
 
 claims = [
     Claim(
         "003.1",
-        Better(nano, SMALL, than=WAVES_SMALL),
-        Better(nano, SMALL, than=WAVES_SMALL, table="shared"),
-        also=(Better(nano, QUIET, than=WAVES_SMALL), Better(nano, WAVES_LOUD, than=LOUD)),
+        Better(nano, LEARNED, than=WAVES),
+        Better(nano, LEARNED, than=WAVES, table="shared"),
+        also=(Better(nano, QUIET, than=WAVES), Better(nano, LOUD_WAVES, than=LOUD)),
         because="Its embeddings start at 0.02, and waves of size 1 drown them. As quiet as the words, "
         "waves do no harm: see where two reports contradict each other.",
     ),
@@ -85,21 +85,21 @@ interactions = [
     Interaction(
         "003's setting: how much more the waves help where embeddings start at 1 than where they start at 0.02",
         nano,
-        (LOUD, WAVES_LOUD),
-        (SMALL, WAVES_SMALL),
+        (LOUD, LOUD_WAVES),
+        (LEARNED, WAVES),
     ),
     Interaction(
         "001's setting, on the training text and at one rate for all: the same",
         speeches,
-        (LOUD, WAVES_LOUD),
-        (SMALL, WAVES_SMALL),
+        (LOUD, LOUD_WAVES),
+        (LEARNED, WAVES),
         value="train/loss",
         table="shared",
     ),
     Interaction(
         "001's setting, on the test texts, each at its own best rate: the same",
         speeches,
-        (LOUD, WAVES_LOUD),
-        (SMALL, WAVES_SMALL),
+        (LOUD, LOUD_WAVES),
+        (LEARNED, WAVES),
     ),
 ]

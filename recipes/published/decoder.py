@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/decoder.py
 """
 
-from documents import PERPLEXITIES, decoder_studied
+from documents import PERPLEXITIES, SMALL, decoder_studied
 
 from headtohead import Study
 from headtohead.reproduce import Shown
@@ -25,8 +25,6 @@ decoder = Study(
     takes="eight minutes on two cores",
 )
 
-QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
-shown = [
-    Shown(f"doc001.decoder.{name}", decoder, "as published", metric) for name, metric in PERPLEXITIES.items()
-]
+shown = [Shown(f"doc001.decoder.{name}", decoder, "as published", metric) for name, metric in PERPLEXITIES.items()]

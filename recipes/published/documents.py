@@ -130,3 +130,6 @@ nano_run = Arm(
     train=TrainSpec(steps=400, batch=8, optimizer=AdamW(lr=3e-3), schedule=OneCycle(), clip=1.0),
     evaluate=EvalSpec(train=256, along=128),
 )
+
+# What `h2h reproduce --quick` makes of a language model's run: few steps, few windows to be judged by
+SMALL = ("train.steps=60", "evaluate.windows=160", "evaluate.train=160", "evaluate.along=64")

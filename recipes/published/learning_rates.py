@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/learning_rates.py
 """
 
-from documents import shakespeare_short
+from documents import SMALL, shakespeare_short
 
 from headtohead import Constant, Study
 from headtohead.reproduce import Claim, NotBetter, frequencies
@@ -19,7 +19,7 @@ learning_rates = Study(
     takes="fifteen minutes on two cores",
 )
 
-QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 measure = frequencies("validation")
 

@@ -4,7 +4,7 @@ beginnings.py.
 h2h run recipes/published/nano.py
 """
 
-from documents import nano_run
+from documents import SMALL, nano_run
 
 from headtohead import Concat, Reweight, Shift, Shuffle, Study
 from headtohead.reproduce import Alike, Audited, Better, Claim, Moves, Shown, cut_short, sentences
@@ -19,7 +19,7 @@ heads = Study(
     command="h2h run recipes/published/nano.py",
     takes="twenty minutes on two cores",
 )
-QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 
 def measure(record):

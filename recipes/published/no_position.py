@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/no_position.py
 """
 
-from documents import shakespeare_short
+from documents import SMALL, shakespeare_short
 
 from headtohead import Learned, NoPosition, Sinusoidal, Study
 from headtohead.reproduce import Better, Claim, NotBetter, frequencies
@@ -19,7 +19,7 @@ no_position = Study(
     takes="seven minutes on two cores",
 )
 
-QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 measure = frequencies("validation")
 

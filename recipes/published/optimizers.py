@@ -25,11 +25,7 @@ optimizers = Study(
     takes="an hour on two cores",
 )
 
-QUICK = (
-    "data.limit=96",
-    "train.epochs=1",
-    "evaluate.along=64",
-)  # of `h2h reproduce --quick`
+QUICK = ("data.limit=96", "train.epochs=1", "evaluate.along=64")  # of `h2h reproduce --quick`
 
 ADAMW, ADAGRAD, PLAIN, MOMENTUM = (variant.name for variant in optimizers.variants)
 

@@ -8,7 +8,7 @@ The control is the reports' own: learned positions that start with unit variance
 
 import dataclasses
 
-from documents import PERPLEXITIES, decoder_studied
+from documents import PERPLEXITIES, SMALL, decoder_studied
 
 from headtohead import Alibi, Learned, NoPosition, Rope, Sinusoidal, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -48,7 +48,7 @@ from_sinusoidal = dataclasses.replace(
     command="h2h run recipes/published/positions.py:from_sinusoidal",
 )
 
-QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 ARMS = {"learned": "Learned", "sinusoidal": "Sinusoidal", "alibi": "Alibi(slope=1.0)"}
 shown = [

@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/shakespeare.py
 """
 
-from documents import shakespeare_run
+from documents import SMALL, shakespeare_run
 
 from headtohead import Study
 from headtohead.reproduce import Shown
@@ -20,7 +20,7 @@ shakespeare = Study(
     expected="a perplexity of about 38 on the validation text, which the report's 20 epochs left at 44.7",
 )
 
-QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 shown = [
     Shown("doc002.result.best_val_ppl", shakespeare, "control", "validation/perplexity"),

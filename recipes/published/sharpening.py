@@ -5,7 +5,7 @@ HEADTOHEAD_DATA=… h2h run recipes/published/sharpening.py
 Then look: h2h attend sharpening/control --evolution
 """
 
-from documents import shakespeare_short
+from documents import SMALL, shakespeare_short
 
 from headtohead import Study
 from headtohead.reproduce import Claim, Moves, entropy
@@ -21,7 +21,7 @@ sharpening = Study(
     takes="three minutes on two cores",
 )
 
-QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 measure = entropy
 

@@ -9,7 +9,7 @@ spoke them: they are the training text here, without those that stand in a test 
 from pathlib import Path
 from typing import ClassVar
 
-from documents import decoder_studied
+from documents import SMALL, decoder_studied
 
 from headtohead import Speeches, Study, knob
 from headtohead.data.corpora import Text, Texts
@@ -65,7 +65,7 @@ speakers = Study(
     takes="eight minutes on two cores",
 )
 
-QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 claims = [
     Claim(

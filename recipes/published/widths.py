@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/widths.py
 """
 
-from documents import shakespeare_short
+from documents import SMALL, shakespeare_short
 
 from headtohead import Study
 from headtohead.reproduce import Alike, Claim
@@ -19,7 +19,7 @@ widths = Study(
     takes="ten minutes on two cores",
 )
 
-QUICK = ("train.steps=40",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 claims = [
     Claim(

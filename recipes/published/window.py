@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/window.py
 """
 
-from documents import PERPLEXITIES, decoder_studied
+from documents import PERPLEXITIES, SMALL, decoder_studied
 
 from headtohead import Causal, Local, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -19,7 +19,7 @@ window = Study(
     expected="no loss: about 0.01 nats better, with a correlation between the arms above 0.9",
 )
 
-QUICK = ("train.steps=100",)  # of `h2h reproduce --quick`
+QUICK = SMALL  # of `h2h reproduce --quick`
 
 shown = [
     *(Shown(f"doc000.decoder.{name}", window, "Causal", metric) for name, metric in PERPLEXITIES.items()),
