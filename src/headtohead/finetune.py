@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headtohead import store
 from headtohead.arm import Arm
 from headtohead.data.corpora import Corpus
 from headtohead.data.tokenizers import Pieces
 from headtohead.evaluate import EvalSpec
-from headtohead.forecast import forecast
+from headtohead.forecast import RunForecast, forecast
 from headtohead.parts.optimizers import AdamW
 from headtohead.parts.poolings import Mean
 from headtohead.parts.schedules import OneCycle
@@ -44,17 +45,33 @@ def arm_for(checkpoint: str = "minilm", corpus: Corpus | None = None, *, longest
     )
 
 
-def forecast_lines(arm: Arm, runs: int, jobs: int | None, threads: int) -> Iterator[str]:
+@dataclass(frozen=True)
+class Foretold:
     """What it will take, measured on a few steps of one run alone."""
-    at_once = max(1, min(runs, jobs or os.cpu_count() or 1))
-    found = forecast(arm, threads)
-    turns = -(-runs // at_once)
-    each = f"{found.steps:,} steps of {1000 * found.step_seconds:.0f} ms, looks {duration(found.look_seconds)}"
-    all_runs = f"; {runs} runs, {at_once} at a time: {duration(turns * found.seconds)}" if runs > 1 else ""
-    yield f"forecast: {duration(found.seconds)} a run ({each}){all_runs}"
+
+    runs: int
+    jobs: int
+    each: RunForecast
+
+    @property
+    def seconds(self) -> float:
+        return -(-self.runs // self.jobs) * self.each.seconds
+
+    def line(self) -> str:
+        one = self.each
+        each = f"{one.steps:,} steps of {1000 * one.step_seconds:.0f} ms, looks {duration(one.look_seconds)}"
+        whole = f"; {self.runs} runs, {self.jobs} at a time: {duration(self.seconds)}" if self.runs > 1 else ""
+        return f"forecast: {duration(one.seconds)} a run ({each}){whole}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"runs": self.runs, "jobs": self.jobs, "minutes": self.seconds / 60}
 
 
-def named(study: Study, seeds: int, checkpoint: str) -> Study:
+def foretell(arm: Arm, runs: int, jobs: int, threads: int) -> Foretold:
+    return Foretold(runs, max(1, min(runs, jobs)), forecast(arm, threads))
+
+
+def named(study: Study, seeds: int | Sequence[int], checkpoint: str) -> Study:
     """A study of this checkpoint, by a name of its own."""
     own = re.sub(r"[^a-z0-9]+", "-", Path(checkpoint).name.lower()).strip("-")
     return dataclasses.replace(study, seeds=seeds, name=f"{own}-{study.name}", metric="test/accuracy")

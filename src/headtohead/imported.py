@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +45,8 @@ def named(name: str, step: int | None = None) -> Trained:
         record = find_runs(name, store.home())[0]
     except InputError:
         if not is_checkpoint(name):
+            if name.startswith((".", "/", "~")) or Path(name).expanduser().is_dir():
+                find(name)  # which says what is wrong with that folder
             raise
         if step is not None:
             raise InputError(f"{name} is a checkpoint: it has no steps to choose from") from None

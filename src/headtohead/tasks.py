@@ -15,7 +15,7 @@ from headtohead import evaluate
 from headtohead.arm import Arm
 from headtohead.data.batches import Batch, sentence_steps, sentences, shuffled_sentences, windows, windows_in
 from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
-from headtohead.data.tokenizers import Vocabulary
+from headtohead.data.tokenizers import Tokenizer, Vocabulary
 from headtohead.errors import InputError, nearest
 from headtohead.evaluate import Measured
 from headtohead.model import Classifier, LanguageModel, Seeded
@@ -149,7 +149,7 @@ class LanguageModelling(Work):
         if not model.pattern.is_causal(model.block) or not model.fusion.causal:
             part = model.fusion if model.pattern.is_causal(model.block) else model.pattern
             found.append(f"{part} shows the model the tokens it is to predict: its figures mean nothing; see h2h audit")
-        return found + _overlaps(self.data.held) + _unknowns(self.data.held)
+        return found + _overlaps(self.data.held) + _unknowns(self.data.held, self.arm.tokenizer)
 
 
 class Classification(Work):
@@ -198,7 +198,7 @@ class Classification(Work):
         }
 
     def warnings(self) -> list[str]:
-        return _overlaps(self.data.held) + _unknowns(self.data.held)
+        return _overlaps(self.data.held) + _unknowns(self.data.held, self.arm.tokenizer)
 
 
 def _overlaps(held: Any) -> list[str]:
@@ -209,10 +209,9 @@ def _overlaps(held: Any) -> list[str]:
     ]
 
 
-def _unknowns(held: Any) -> list[str]:
+def _unknowns(held: Any, tokenizer: Tokenizer) -> list[str]:
     return [
-        f"{s.unknown:.1%} of the {name} set's tokens are unknown: training shows too few of its words; "
-        "give more text, or set tokenizer=Bpe"
+        f"{s.unknown:.1%} of the {name} set's tokens are unknown: {tokenizer.against_unknown}"
         for name, s in held.items()
         if s.unknown > 0.2
     ]

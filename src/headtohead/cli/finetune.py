@@ -17,6 +17,7 @@ from headtohead.cli.base import (
     ValidationFile,
     app,
     console,
+    print_json,
 )
 
 
@@ -75,6 +76,8 @@ def finetune(
         raise typer.BadParameter("--vary is a study and --over a search: give one of them")
     if trials is not None and not over:
         raise typer.BadParameter("--trials goes with --over")
+    if seeds is not None and over:
+        raise typer.BadParameter("a search has one seed, --seed: leave out --seeds, and train what it chooses with it")
     short = {"start.lora": lora, "train.epochs": epochs, "train.batch": batch, "train.optimizer.lr": lr}
     asked = [f"{path}={value}" for path, value in short.items() if value is not None]
     corpus = commands.corpus_for(data, validation, test, text, label)
@@ -96,20 +99,24 @@ def finetune(
         )
         return
     count = seeds or (6 if vary else 1)
-    study = vary_in(arm, vary) if vary else None
+    chosen = range(seed, seed + count)
+    study = finetuning.named(vary_in(arm, vary), tuple(chosen) if seed else count, model) if vary else None
     runs = count * (len(study.variants) + study.again if study else 1)
     cores = os.cpu_count() or 1
     threads = threads or (cores if runs == 1 else 1)
     jobs = jobs or max(1, cores // threads)
-    specs = commands.runs_of(arm, range(seed, seed + count), "cpu", threads)
+    specs = commands.runs_of(arm, chosen, "cpu", threads)
     missing = runs if study else commands.missing(specs)
-    for line in finetuning.forecast_lines(arm, missing, jobs, threads) if missing else ():
-        errors.print(line, markup=False, soft_wrap=True)
+    told = finetuning.foretell(arm, missing, jobs, threads) if missing else None
+    if told is not None:
+        errors.print(told.line(), markup=False, soft_wrap=True)
     if forecast_only:
-        if not missing:
+        if told is None:
             errors.print("nothing to train: every run is in the store")
+        if as_json:
+            print_json(told.to_json() if told else {"runs": 0, "jobs": jobs, "minutes": 0.0})
         return
     if study is not None:
-        carry_study(finetuning.named(study, count, model), jobs, "local", "cpu", threads, save_every, as_json)
+        carry_study(study, jobs, "local", "cpu", threads, save_every, as_json)
         return
     carry_runs(specs, jobs, save_every, as_json, afterwards=finetuning.afterwards)

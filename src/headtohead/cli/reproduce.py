@@ -35,6 +35,12 @@ def reproduce(
     from headtohead import reproduce_commands as commands
     from headtohead import store
 
+    if quick and (stored or claims or gallery or keep):
+        raise typer.BadParameter("--quick is for trying things out: the kept results are those of whole runs")
+    if keep and (stored or claims or gallery):
+        raise typer.BadParameter("--keep keeps what is trained: give it without --stored, --claims and --gallery")
+    if (claims or gallery) and report != "all":
+        raise typer.BadParameter("--claims and --gallery are of all reports: leave the number out")
     screen, errors = console(), console(stderr=True)
     asked = commands.asked(report)
     stored = stored or claims or gallery

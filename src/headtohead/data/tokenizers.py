@@ -69,6 +69,8 @@ class Vocabulary(abc.ABC):
 class Tokenizer(Part, family="tokenizer", of="data"):
     """How text becomes tokens."""
 
+    against_unknown: ClassVar[str] = "training shows too few of its words; give more text, or set tokenizer=Bpe"
+
     @abc.abstractmethod
     def learn(self, texts: Iterator[str]) -> Vocabulary:
         """The vocabulary of this text, which must be training text."""
@@ -167,7 +169,8 @@ def _tokenizer(state: Any) -> HubTokenizer:
     try:
         return HubTokenizer.from_str(json.dumps(state))
     except Exception as error:  # the library raises a bare Exception
-        raise InputError(f"the run's tokenizer.json cannot be read: {' '.join(str(error).split())[:200]}") from None
+        why = " ".join(str(error).split())[:200]
+        raise InputError(f"tokenizer.json cannot be read ({why}): have the run's or the checkpoint's again") from None
 
 
 class Word(Tokenizer):
@@ -306,6 +309,8 @@ class Pieces(Tokenizer):
 
     equation: ClassVar[str] = "[CLS] pieces of the text [SEP], or as the checkpoint has it; at most so many tokens"
     reference: ClassVar[str] = "Wu et al. 2016 (WordPiece); Radford et al. 2019 (byte pairs); Kudo 2018 (unigrams)"
+
+    against_unknown: ClassVar[str] = "the checkpoint's tokenizer lacks them; take one that knows such texts"
 
     checkpoint: str = knob(default="minilm", identity=False, help="minilm, a folder, or a model of the Hub")
     longest: int = knob(default=128, ge=3, help="a text of more tokens, special ones included, is cut at its end")

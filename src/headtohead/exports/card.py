@@ -18,6 +18,9 @@ AUTO = {"lm": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassif
 
 def card(trained: Trained, architecture: str, notes: list[str], trusted: bool) -> str:
     """README.md as the Hub shows it; `trusted`: the folder holds code, which has to be trusted to be run."""
+    trust = (
+        ", trust_remote_code=True" if trusted else ""
+    )  # the tokenizer's way leads over the configuration, which is code
     title = Path(trained.checkpoint).name if trained.checkpoint else f"run {trained.record.id}"
     lines = [
         "---",
@@ -36,8 +39,8 @@ def card(trained: Trained, architecture: str, notes: list[str], trusted: bool) -
         f"from transformers import {AUTO[trained.task]}, AutoTokenizer",
         "",
         'folder = "."  # where this file lies, or its name on the Hub',
-        f"model = {AUTO[trained.task]}.from_pretrained(folder{', trust_remote_code=True' if trusted else ''})",
-        "tokenizer = AutoTokenizer.from_pretrained(folder)",
+        f"model = {AUTO[trained.task]}.from_pretrained(folder{trust})",
+        f"tokenizer = AutoTokenizer.from_pretrained(folder{trust})",
         "```",
         "",
     ]

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 
 from headtohead.errors import InputError, Unavailable
 from headtohead.inspect.checks import sanity
@@ -44,13 +43,18 @@ def load_folder(folder: Path) -> HubModel:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         kind, task = _kind(transformers, config)
         options = {"local_files_only": True, "use_safetensors": True, "attn_implementation": "eager"}
-        model = kind.from_pretrained(folder, **options).eval()
+        model, loaded = kind.from_pretrained(folder, output_loading_info=True, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+    except Exception as error:  # transformers raises whatever its checks, the files and the disk do
         reason = " ".join(str(error).split())[:160]
         raise InputError(f"{folder} holds no Hugging Face model with safetensors and a tokenizer ({reason})") from None
+    if missing := sorted(loaded["missing_keys"]):
+        raise InputError(
+            f"{folder} lacks {missing[0]} ({len(missing)} such weights), and transformers would draw it at random: "
+            "put the weights there that belong to its config.json"
+        )
     labels = tuple(config.id2label[n] for n in sorted(config.id2label)) if task == "classifier" else ()
-    return HubModel(f"{folder.name} ({config.model_type})", model, tokenizer, task, labels)
+    return HubModel(f"{folder.name} ({config.model_type})", model.eval(), tokenizer, task, labels)
 
 
 def _kind(transformers: Any, config: Any) -> tuple[Any, str]:
@@ -74,9 +78,10 @@ def hub_attention(hub: HubModel, text: str) -> Maps:
     padded = torch.tensor([seen + [pad if pad is not None else seen[-1]] * room])
     keep = torch.arange(padded.shape[1]) < len(seen)
     out = hub.model(padded, attention_mask=keep[None].long(), output_attentions=True)
-    if not out.attentions or out.attentions[0] is None:
-        raise InputError(f"{hub.name} does not give its attention weights")
-    weights = torch.stack([a[0] for a in out.attentions]).float().numpy()  # (L, H, T, T)
+    attentions = getattr(out, "attentions", None)  # some models have none
+    if not attentions or attentions[0] is None:
+        raise InputError(f"{hub.name} does not give attention weights: give a transformer that does")
+    weights = torch.stack([a[0] for a in attentions]).float().numpy()  # (L, H, T, T)
     plain = hub.model(torch.tensor([seen]))
     logits, as_used = (_last(hub, x.logits[0], len(seen)) for x in (out, plain))
     T = len(keep)

@@ -115,7 +115,16 @@ def _everything(checkpoint: Checkpoint, dropout: bool) -> tuple[Architecture, Mo
     weights = kind.weights(theirs, spec)
     if left := theirs.unread(kind.inside):
         raise UnknownArchitecture(f"our model has no place for {left[0]} ({len(left)} such weights)")
-    return kind, spec, {name: w.float().contiguous() for name, w in weights.items()}
+    return kind, spec, {name: _as_floats(name, w) for name, w in weights.items()}
+
+
+def _as_floats(name: str, w: Tensor) -> Tensor:
+    if not w.is_floating_point():
+        raise InputError(f"{name} is stored as {w.dtype}: have the weights again, not quantised")
+    w = w.float().contiguous()
+    if not w.isfinite().all():
+        raise InputError(f"{name} holds NaN or infinity: have the weights again, of a model that did not diverge")
+    return w
 
 
 def _spec(kind: Architecture, config: Config, dropout: bool) -> ModelSpec:

@@ -65,6 +65,8 @@ def write(outcome: Outcome, file: Path) -> None:
 
 
 def read(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise InputError(f"{file} is not there: h2h reproduce, then h2h reproduce --keep")
     try:
         said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         newer = said["format"] > FORMAT

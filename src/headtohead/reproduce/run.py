@@ -56,10 +56,7 @@ def outcomes_stored(experiment: Experiment, where: Path, room: Path) -> Outcomes
     """Of runs whose results are kept beside the recipes; `room` is a folder to unpack them in."""
 
     def of(study: Study) -> Outcome:
-        file = where / STORED / f"{experiment.name_of(study)}.json"
-        if not file.is_file():
-            raise InputError(f"{file} is not there: h2h reproduce, then h2h reproduce --keep")
-        return kept.unpacked(file, room / experiment.name)
+        return kept.unpacked(where / STORED / f"{experiment.name_of(study)}.json", room / experiment.name)
 
     return _once(of)
 
