@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from headtohead.audit import Claims, audit_module, audit_named
 from headtohead.data.corpora import Files
@@ -67,7 +68,21 @@ def test_what_is_wrong_is_a_line(tmp_path, checkpoint):
     assert said.code == 3
     assert said.err.splitlines()[0] == "h2h: loading nobody/nothing from the Hub, or from its cache"
     refused(said._replace(err=said.err.partition("\n")[2]), "cannot have nobody/nothing from the Hub")
-    refused(h2h("generate", "./nowhere", "we"))
+    refused(h2h("generate", "./nowhere", "we"), "there is no folder './nowhere'")
+    (tmp_path / "models").mkdir()
+    refused(h2h("generate", "models", "we"), "models holds no config.json")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"), [(lambda w: w * float("nan"), "holds NaN or infinity"), (lambda w: w.to(torch.int8), "int8")]
+)
+def test_weights_that_are_no_numbers_are_refused(tmp_path, checkpoint, spoil, says):
+    folder = Path(shutil.copytree(checkpoint("bert-classifier"), tmp_path / "spoilt"))
+    weights = load_file(folder / "model.safetensors")
+    name = next(n for n in weights if n.endswith("query.weight"))
+    save_file({**weights, name: spoil(weights[name])}, folder / "model.safetensors")
+    for command in (["classify", folder, TEXT, "--json"], ["attend", folder, TEXT]):
+        refused(h2h(*command), says, "have the weights again")
 
 
 def test_an_architecture_without_words_here_is_shown_by_its_own_code(tmp_path):
@@ -90,6 +105,23 @@ def test_an_architecture_without_words_here_is_shown_by_its_own_code(tmp_path):
     n = own.shape[-1]
     np.testing.assert_allclose(np.array(said["weights"])[:, :, :n, :n], own, atol=1e-6)
     refused(h2h("score", folder, TEXT), "'opt' is not known here: known are gpt2")
+
+
+def test_what_its_own_code_cannot_show_is_a_line(tmp_path, checkpoint):
+    """Weights that are missing would be drawn at random, and the maps be of nothing."""
+    folder = Path(shutil.copytree(checkpoint("gpt2"), tmp_path / "opt"))
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_dim": 32}
+    transformers.OPTConfig(vocab_size=28, word_embed_proj_dim=16, **sizes).save_pretrained(folder)
+    refused(h2h("attend", folder, TEXT), "would draw it at random")
+    odd = Path(shutil.copytree(checkpoint("bert-classifier"), tmp_path / "odd"))
+    config = json.loads((odd / "config.json").read_text())
+    (odd / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
+    refused(h2h("attend", odd, TEXT), "holds no Hugging Face model")
+    mamba = Path(shutil.copytree(checkpoint("gpt2"), tmp_path / "mamba"))
+    transformers.MambaForCausalLM(
+        transformers.MambaConfig(vocab_size=28, hidden_size=16, num_hidden_layers=1)
+    ).save_pretrained(mamba)
+    refused(h2h("attend", mamba, TEXT), "does not give attention weights")
 
 
 # -- heads -------------------------------------------------------------------------------------------------------------

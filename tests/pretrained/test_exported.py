@@ -478,6 +478,7 @@ def test_a_run_by_its_command(run, tmp_path):
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"# run {run.id}" in card
     assert "AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)" in card
+    assert "AutoTokenizer.from_pretrained(folder, trust_remote_code=True)" in card  # or transformers stops and asks
     assert "4 steps over" in card
     assert f"{run.result['values']['test/loss']:.4g}" in card
     assert "--set 'model.position=Rope()'" in card

@@ -207,10 +207,29 @@ def test_the_command(arm, labelled):
     assert "forecast" not in again.err
     only_said = h2h("finetune", *said, "--forecast", "--epochs", 3)
     assert (only_said.code, only_said.out) == (0, "")
+    assert h2h("finetune", *said, "--forecast", "--epochs", 3, "--json").json["runs"] == 1
+    assert h2h("finetune", *said, "--forecast", "--epochs", 2, "--json").json["runs"] == 0
     study = h2h(
         "finetune", *said, "--epochs", 1, "--vary", "train.optimizer.lr=0.003,0.001", "--seeds", 2, "--json"
     ).json
     assert study["tables"]
+    later = h2h("finetune", *said, "--epochs", 1, "--vary", "train.batch=4", "--seeds", 2, "--seed", 7)
+    assert later.code == 0, later.err
+    assert "seed 7:" in later.err
+    assert "seed 8:" in later.err
+    assert "seed 0:" not in later.err
+    one = h2h("finetune", *said, "--vary", "train.batch=4", "--seeds", 1)
+    assert one.code == 2
+    assert len(one.err.splitlines()) == 1  # said before anything is measured
+
+
+def test_words_that_a_checkpoint_does_not_know(arm, tmp_path):
+    rows = [f"zebra quagga {WORDS[n % 11]} okapi{n},{('no', 'yes')[n % 2]}" for n in range(60)]
+    (tmp_path / "odd.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    strange = arm_for(arm.start.checkpoint, Files(path=str(tmp_path / "odd.csv")), longest=16)
+    said = " ".join(work_on(RunSpec(arm=strange).resolved().arm).warnings())
+    assert "the checkpoint's tokenizer lacks them" in said
+    assert "tokenizer=Bpe" not in said
 
 
 @pytest.mark.parametrize(
@@ -218,6 +237,7 @@ def test_the_command(arm, labelled):
     [
         (["--vary", "a=b", "--over", "c=d"], "give one of them"),
         (["--trials", "3"], "goes with --over"),
+        (["--over", "train.batch=4,8", "--seeds", "3"], "leave out --seeds"),
         (["--model", "no/such-model-anywhere"], "no/such-model-anywhere"),
         (["--data", "nothing.csv"], "nothing.csv"),
         (["--lora", "0"], "--lora"),

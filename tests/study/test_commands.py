@@ -50,6 +50,29 @@ def test_a_study_without_a_file():
     assert "https://" not in shown
 
 
+def test_a_study_with_a_run_that_failed_ends_with_one():
+    Path("broken.py").write_text(
+        "from headtohead.parts.positions import NoPosition\n\n\nclass Broken(NoPosition):\n"
+        "    def build(self, dims):\n        raise RuntimeError('the floor gave way')\n"
+    )
+    done = h2h(
+        "run",
+        "lm",
+        "--data",
+        "mine.txt",
+        "--vary",
+        "model.position=Rope,broken.py:Broken",
+        *TINY,
+        "--jobs",
+        1,
+        "--seeds",
+        2,
+    )
+    assert done.code == 1
+    assert "the floor gave way" in done.out
+    assert "report: " in done.out
+
+
 def test_a_recipe_runs_reports_and_says_json():
     Path("mine.py").write_text(RECIPE)
     done = h2h("run", "mine.py", "--seeds", 2, "--jobs", 1, "--json")

@@ -140,3 +140,5 @@ def carry_study(
         for line in how_it_went(outcome.folder, (time.monotonic() - start) / 60, fresh):
             console().print(line, markup=False, soft_wrap=True)
         console().print(f"report: {path}", markup=False, soft_wrap=True)
+    if any(row.status == "failed" for row in outcome.all_rows):
+        raise typer.Exit(1)  # the others are there, and what failed is named

@@ -18,9 +18,7 @@ AUTO = {"lm": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassif
 
 def card(trained: Trained, architecture: str, notes: list[str], trusted: bool) -> str:
     """README.md as the Hub shows it; `trusted`: the folder holds code, which has to be trusted to be run."""
-    trust = (
-        ", trust_remote_code=True" if trusted else ""
-    )  # the tokenizer's way leads over the configuration, which is code
+    trust = ", trust_remote_code=True" if trusted else ""  # a tokenizer is found by way of config.json
     title = Path(trained.checkpoint).name if trained.checkpoint else f"run {trained.record.id}"
     lines = [
         "---",
