@@ -95,9 +95,7 @@ PERPLEXITIES = {"train_ppl": "train/perplexity"} | {name: f"{name}/perplexity" f
 
 # The same two as studies measure them: fewer looks along the way, none at the test sets
 decoder_studied = decoder_run.set("evaluate", EvalSpec(every=250, train=1600, along=64, stride=1, windows=1600))
-classifier_studied = classifier_run.set("data.validation", 0.1).set(
-    "evaluate", EvalSpec(train=0, along=None, keep="best")
-)
+classifier_studied = classifier_run.set("data.validation", 0.1).set("evaluate", EvalSpec(train=0, along=None))
 
 # 002 on a fiftieth of its training tokens: h2h train --arm recipes/published/documents.py:shakespeare_run --threads 2
 # Text and vocabulary as published: speech alone, line ends are no tokens, the longest piece that fits; the first 80 %

@@ -14,7 +14,7 @@ from typing import ClassVar
 from documents import classifier_studied
 from torch import nn
 
-from headtohead import EvalSpec, Preparation, Start, Study
+from headtohead import Preparation, Start, Study
 from headtohead.reproduce import Better, Claim, Moves, weight_on
 
 FILLING = "paddingpadding"
@@ -45,11 +45,7 @@ class Untrained(Start):
                 parameter.requires_grad_(False)
 
 
-filled = (
-    classifier_studied.set("data.prepare", Filled())
-    .set("evaluate", EvalSpec(train=0, along=None))
-    .set("train.epochs", 10)
-)
+filled = classifier_studied.set("data.prepare", Filled()).set("train.epochs", 10)
 
 padding = Study(
     question="Without a padding mask: what does it cost, and what do weights that never learn?",
