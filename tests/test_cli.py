@@ -160,6 +160,7 @@ def test_a_recipe_is_audited_model_by_model() -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_everything_in_small() -> None:
     done = h2h("audit", "--all", "--models", "2", "--jobs", "2", "--json")
     result = json.loads(done.stdout)

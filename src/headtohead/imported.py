@@ -45,7 +45,7 @@ def named(name: str, step: int | None = None) -> Trained:
         record = find_runs(name, store.home())[0]
     except InputError:
         if not is_checkpoint(name):
-            if name.startswith((".", "/", "~")) or Path(name).expanduser().is_dir():
+            if name and (name.startswith((".", "/", "~")) or Path(name).expanduser().is_dir()):
                 find(name)  # which says what is wrong with that folder
             raise
         if step is not None:

@@ -6,15 +6,20 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from headtohead.cli import app
 from runs.small import start
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
-PAGES += ["docs/how-to/look-inside.md", "docs/how-to/puzzles.md", "docs/how-to/search.md", "docs/how-to/report.md"]
-PAGES += [pytest.param("docs/how-to/study.md", marks=pytest.mark.slow)]  # a hundred runs
+PAGES += ["docs/how-to/search.md"]
+# a hundred runs, or a minute of commands that tests/look, tests/puzzles and tests/report type too
+SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report")]
+PAGES += [pytest.param(page, marks=pytest.mark.slow) for page in SLOW]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -38,6 +43,27 @@ def test_page(page: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactor
             for line in text.splitlines():
                 line, _, code = line.partition(" # exits with ")
                 walk(line, tmp_path, environment, int(code or 0))
+
+
+def understood(line: str) -> None:
+    """Every option of a command is known, and what is given to it is of the right kind."""
+    command: Any = get_command(app)
+    context, arguments = None, shlex.split(line)[1:]
+    while hasattr(command, "resolve_command") and arguments:
+        with command.make_context("h2h", list(arguments), parent=context) as context:
+            _, command, arguments = command.resolve_command(context, arguments)
+    if not hasattr(command, "resolve_command"):  # else a group by itself, such as h2h puzzles
+        command.make_context(command.name, list(arguments), parent=context)
+
+
+@pytest.mark.parametrize("page", SLOW)
+def test_commands_are_understood(page: str) -> None:
+    lines = [line for kind, text in blocks(ROOT / page) if kind == "sh" for line in text.splitlines()]
+    typed = [line.partition(" # exits with ")[0] for line in lines if line.startswith("h2h ")]
+    assert typed
+    for line in typed:
+        if not set(line) & set("|<>&;$*~"):
+            understood(line)
 
 
 def shown(page: Path) -> list[tuple[str, list[str]]]:

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from test_docs import ROOT, blocks
+from test_docs import ROOT, blocks, understood
 from test_docs import walk as walk_line
-from typer.main import get_command
 
-from headtohead.cli import app
 from headtohead.doctor import processor
 from runs.small import Done, h2h
 
@@ -100,12 +97,7 @@ def test_every_command_is_understood(page: Path) -> None:
     found = [c.line for kind, text in blocks(page) if kind == "sh" for c in commands(text) if c.line.startswith("h2h ")]
     assert found
     for line in found:
-        command: Any = get_command(app)
-        context, arguments = None, shlex.split(line)[1:]
-        while hasattr(command, "resolve_command"):
-            with command.make_context("h2h", list(arguments), parent=context) as context:
-                _, command, arguments = command.resolve_command(context, arguments)
-        command.make_context(command.name, list(arguments), parent=context)
+        understood(line)
 
 
 @pytest.mark.parametrize("page", [*PAGES, TUTORIAL / "README.md"], ids=lambda page: page.stem)

@@ -1,3 +1,28 @@
-"""The same store, cache and small texts as for runs."""
+"""The same store, cache and small texts as for runs; and a study that is trained once and copied for each test."""
 
-from runs.conftest import home, text  # noqa: F401
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headtohead.outcome import Outcome, load_outcome
+from runs.conftest import home, text, write_text  # noqa: F401
+from study.small import carried, study
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADTOHEAD_CACHE", str(folder / "cache"))
+        what = study(write_text(folder), "evaluate.snapshots=3", seeds=6, metric="validation/loss", again=True)
+        assert carried(what, folder / "home")
+    return folder / "home"
+
+
+@pytest.fixture
+def outcome(trained: Path, tmp_path: Path) -> Outcome:
+    shutil.copytree(trained, tmp_path / "store")
+    return load_outcome(next(tmp_path.glob("store/studies/*")))

@@ -10,19 +10,11 @@ import pytest
 from headtohead import Arm, Files, RunSpec
 from headtohead.data.corpora import Held
 from headtohead.errors import InputError
-from headtohead.outcome import load_outcome
 from headtohead.reproduce import by_familiarity, entropy, frequencies, kept
 from headtohead.reproduce.evidence import measures_of
 from headtohead.reproduce.run import measured
 from headtohead.store import Record
 from runs.small import train
-from study.small import carried, study
-
-
-@pytest.fixture
-def outcome(text, home):
-    what = study(text, "evaluate.snapshots=3", "train.steps=6", seeds=6, metric="validation/loss", again=True)
-    return load_outcome(next(home.glob("studies/*"))) if carried(what, home) else None
 
 
 def test_the_verdicts_are_the_same(outcome, tmp_path):

@@ -171,11 +171,11 @@ def test_a_worker_that_dies_again_and_again_is_given_up(text: Path, home: Path, 
 def test_a_killed_worker_is_replaced_and_its_run_goes_on(text: Path, home: Path, tmp_path: Path):
     parts = tmp_path / "parts.py"
     parts.write_text(SLOW)
-    made = study(text, "train.steps=60", seeds=2, vary={"model.position": [f"{parts}:Sleepy(seconds=0.02)"]})
+    made = study(text, "train.steps=30", seeds=2, vary={"model.position": [f"{parts}:Sleepy(seconds=0.02)"]})
     killed = False
     resumed = []
     for event in carry_out(made, home, jobs=2, options=Options(save_every=0)):
-        if isinstance(event, Progress) and event.done > 20 and not killed:
+        if isinstance(event, Progress) and event.done > 10 and not killed:
             killed = True
             victims = multiprocessing.active_children()
             os.kill(victims[0].pid, signal.SIGKILL)
