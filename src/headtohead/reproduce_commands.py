@@ -17,7 +17,7 @@ from headtohead.errors import InputError
 from headtohead.outcome import load_outcome
 from headtohead.puzzles.published import met
 from headtohead.reproduce import blocks, kept, ledger, run
-from headtohead.reproduce.evidence import Finding, Outcomes
+from headtohead.reproduce.evidence import Finding, Interaction, Outcomes
 from headtohead.reproduce.experiments import REPORTS, WHERE, Experiment, asked_for, experiments, figures
 from headtohead.reproduce.tables import Row, row_of
 from headtohead.runs import Options
@@ -114,7 +114,7 @@ def after(found: list[Experiment], quick: bool, home: Path, keep: bool) -> Itera
 class Results:
     rows: list[Row]
     claims: list[ledger.Judged]
-    interactions: list[Finding]
+    interactions: list[tuple[Interaction, Finding]]
     missing: list[str]  # studies without results
     puzzles: tuple[int, int] | None  # of 003: printed figures that ours equal, and how many are printed
 
@@ -125,7 +125,7 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
     published = figures()
     rows: list[Row] = []
     claims: list[ledger.Judged] = []
-    interactions: list[Finding] = []
+    interactions: list[tuple[Interaction, Finding]] = []
     missing: list[str] = []
     with run.room() as room:
         for experiment in found:
@@ -139,7 +139,7 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
                 rows += [row_of(shown, published, outcomes) for shown in own if shown.figure[3:6] in wanted]
                 asked = [claim for claim in experiment.claims if claim.id[:3] in wanted]
                 claims += [ledger.judged(claim, published, outcomes) for claim in asked]
-                interactions += [i.judge(outcomes) for i in experiment.interactions]
+                interactions += [(i, i.judge(outcomes)) for i in experiment.interactions]
             except InputError as error:
                 missing.append(f"{experiment.name}: {error}")
     solved = met() if "003" in wanted else None
@@ -171,15 +171,13 @@ def write_ledger(found: Results, path: Path) -> Path:
     return path
 
 
-def draw_gallery(found: Results, folder: Path) -> list[Path]:
+def draw_gallery(folder: Path) -> list[Path]:
     """Pictures of the ledger, from the kept results."""
     from headtohead.reproduce import gallery
 
     with run.room() as room:
         stored = WHERE / run.STORED
-        return list(
-            gallery.draw(found.claims, lambda name: kept.unpacked(stored / f"{name}.json", Path(room) / name), folder)
-        )
+        return list(gallery.draw(lambda name: kept.unpacked(stored / f"{name}.json", Path(room) / name), folder))
 
 
 def show(found: Results, screen: Console) -> None:
@@ -200,7 +198,7 @@ def show(found: Results, screen: Console) -> None:
         screen.print(f"{judged.claim.id} {judged.says}: {judged.word}", markup=False, style="bold", soft_wrap=True)
         for finding in (*judged.findings, *judged.also):
             screen.print(f"    {finding.line}", markup=False, soft_wrap=True)
-    for finding in found.interactions:
+    for _, finding in found.interactions:
         screen.print(f"{finding.says}: {finding.effect} ({finding.word})", markup=False, soft_wrap=True)
     if found.claims:
         screen.print(ledger.summary(found.claims), markup=False, soft_wrap=True)

@@ -59,7 +59,7 @@ def reproduce(
     if claims:
         path = commands.write_ledger(found, Path("docs/claims.md"))
         errors.print(f"ledger: {path}", markup=False)
-    for path in commands.draw_gallery(found, Path("docs/pictures/published")) if gallery else ():
+    for path in commands.draw_gallery(Path("docs/pictures/published")) if gallery else ():
         errors.print(f"drawn: {path}", markup=False)
     if as_json:
         print_json(commands.to_json(found))

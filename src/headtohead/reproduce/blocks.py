@@ -22,11 +22,12 @@ from headtohead.outcome import Outcome
 from headtohead.report.paste import markdown
 from headtohead.reproduce import benchmarks, kept
 from headtohead.reproduce.evidence import rows_of, value_in
-from headtohead.reproduce.ledger import Judged, beside, summary
+from headtohead.reproduce.ledger import Judged, beside, short, summary
 from headtohead.reproduce.tables import Row
 
 BLOCK = re.compile(r"(<!-- stored: (?P<what>[^>]+?) -->\n).*?(?P<end>\n?<!-- /stored -->)", re.DOTALL)
 BENCHMARKS = Path("benchmarks/measured")
+LEDGER = "docs/claims.md"  # as seen from the README
 
 
 def filled(text: str, write: Callable[[str], str]) -> str:
@@ -66,7 +67,7 @@ def writer(
         return str(how(said, *more))
 
     kinds: dict[str, Callable[[str], str]] = {
-        "claims": lambda _: summary(claims),
+        "claims": lambda asked: short(claims, LEDGER) if asked == "table" else summary(claims),
         "figures": lambda asked: beside([r for r in rows if any(r.figure.startswith(a) for a in asked.split())]),
         "verdicts": verdicts,
         "means": means,

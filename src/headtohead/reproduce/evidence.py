@@ -329,6 +329,7 @@ class Interaction(Evidence):
     other: tuple[str, str]
     value: str = ""  # the study's metric by default
     table: str | None = None
+    because: str = ""
 
     def judge(self, outcomes: Outcomes) -> Finding:
         outcome = outcomes(self.study)
@@ -340,8 +341,12 @@ class Interaction(Evidence):
             found.append(({seed: b[seed] - a[seed] for seed in a.keys() & b.keys()}, _ids(*both)))
         (one, ids), (other, more) = found
         v = stats.compare(*_paired(other, one), better=better_way(name))
-        each = (text_of(name, float(np.mean(list(d.values()))), True) for d in (one, other) if d)
-        said = f"{self.says} ({name}: {' against '.join(each)})"
+        each = [
+            f"{variant} − {control} {text_of(name, float(np.mean(list(d.values()))), True)}"
+            for (control, variant), d in zip((self.one, self.other), (one, other), strict=True)
+            if d
+        ]
+        said = f"{self.says}, {name}: {'; '.join(each)}"
         runs = tuple(dict.fromkeys(ids + more))
         return Finding(said, _word(v, ("better",)), _effect(name, v), v, outcome.said["name"], runs, name)
 

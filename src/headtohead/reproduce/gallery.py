@@ -11,31 +11,28 @@ import numpy as np
 
 from headtohead.metrics import figure_of
 from headtohead.outcome import Outcome
-from headtohead.report.figures import ARMS, COLOURS, GRID, INK, QUIET, looks
+from headtohead.report.figures import ARMS, GRID, QUIET, looks
 from headtohead.reproduce.evidence import measures_of, rows_of, value_in
-from headtohead.reproduce.ledger import Judged
 from headtohead.store import Record
-
-INKS = {"holds": COLOURS["better"], "does not hold": COLOURS["worse"], "unresolved": COLOURS["unresolved"]}
-SIGNS = {"holds": "o", "does not hold": "X", "unresolved": "D"}
 
 Loaded = Callable[[str], Outcome]
 
 
-def draw(claims: Sequence[Judged], loaded: Loaded, folder: Path) -> Iterator[Path]:
-    """Each picture as it is written."""
-    pictures = {
-        "claims": lambda figure: _claims(figure, claims),
-        "contradiction": lambda figure: _contradiction(figure, loaded),
-        "learning-rates": lambda figure: _rates(figure, loaded("learning_rates")),
-        "sooner": lambda figure: _sooner(figure, loaded("classifier-tuned")),
-        "sharpening": lambda figure: _sharpening(figure, loaded("sharpening")),
+def draw(loaded: Loaded, folder: Path) -> Iterator[Path]:
+    """Each picture as it is written; studies by the names they are kept under."""
+    wide, usual = (9.6, 3.8), (6.4, 3.8)
+    pictures: dict[str, tuple[tuple[float, float], Callable[[Any], None]]] = {
+        "contradiction": (wide, lambda figure: _contradiction(figure, loaded)),
+        "future": (usual, lambda figure: _future(figure.subplots(), loaded("nano"))),
+        "memorised": (usual, lambda figure: _memorised(figure.subplots(), loaded("classifier-published"))),
+        "learning-rates": (usual, lambda figure: _rates(figure.subplots(), loaded("learning_rates"))),
+        "sooner": (usual, lambda figure: _sooner(figure.subplots(), loaded("classifier-tuned"))),
+        "sharpening": (usual, lambda figure: _sharpening(figure.subplots(), loaded("sharpening"))),
     }
-    sizes = {"claims": (9.6, 5.4), "contradiction": (9.6, 3.8)}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, drawn in pictures.items():
+    for name, (size, drawn) in pictures.items():
         with looks() as new:
-            figure = new(figsize=sizes.get(name, (6.4, 3.8)), layout="constrained")
+            figure = new(figsize=size, layout="constrained")
             drawn(figure)
             path = folder / f"{name}.png"
             figure.savefig(path, dpi=130, facecolor="white", metadata={"Software": None})
@@ -47,34 +44,19 @@ def _plain(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _claims(figure: Any, claims: Sequence[Judged]) -> None:
-    """Each claim's first comparison as a multiple of half its interval: beyond ± 1 is resolved. Turned so that right is
-    what was claimed."""
-    axes = figure.subplots()
-    for y, c in enumerate(claims):
-        found = next((f for f in c.findings if f.verdict is not None and math.isfinite(f.verdict.low)), None)
-        axes.text(
-            -0.01, y, f"{c.claim.id}  {_short(c.says)}", transform=axes.get_yaxis_transform(), ha="right", va="center"
-        )
-        axes.text(1.01, y, c.word, transform=axes.get_yaxis_transform(), va="center", color=INKS[c.word], weight="bold")
-        if found is None or found.verdict is None:
-            continue
-        half = (found.verdict.high - found.verdict.low) / 2
-        agrees = 1 if found.word == "holds" or (found.word == "unresolved") else -1
-        at = agrees * abs(found.verdict.difference) / half if half else 0.0
-        shown = math.copysign(min(abs(at), 12.0), at)
-        axes.plot([shown], [y], SIGNS[c.word], color=INKS[c.word], ms=8)
-    axes.axvspan(-1, 1, color=GRID, lw=0, zorder=0)
-    axes.axvline(0, color=INK, lw=1)
-    axes.set_ylim(len(claims) - 0.4, -0.6)
-    axes.set_yticks([])
-    axes.set_xlim(-13, 13)
-    axes.set_xlabel("difference, in half-widths of its 95 % interval (cut at 12); right: as claimed; grey: unresolved")
-    axes.spines[["top", "right", "left"]].set_visible(False)
+def _slopes(axes: Any, series: dict[str, np.ndarray], ticks: Sequence[str], scale: float = 1.0) -> None:
+    """(2, seeds) of each name: a thin line a seed from one tick to the other, and the means."""
+    for n, (name, values) in enumerate(series.items(), start=1):
+        style = ("o-", "s--", "^:")[(n - 1) % 3]
+        axes.plot([0, 1], scale * values, color=ARMS[n], alpha=0.25, lw=1)
+        axes.plot([0, 1], scale * values.mean(axis=1), style, color=ARMS[n], lw=2.4, label=name)
+    axes.set_xticks([0, 1], ticks)
+    axes.set_xlim(-0.3, 1.3)
+    _plain(axes)
 
 
-def _short(text: str, most: int = 58) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+def _values(outcome: Outcome, arm: str, metric: str, table: str | None = None) -> list[float]:
+    return [value_in(outcome, row, metric) for row in rows_of(outcome, arm, table)]
 
 
 def _contradiction(figure: Any, loaded: Loaded) -> None:
@@ -84,26 +66,50 @@ def _contradiction(figure: Any, loaded: Loaded) -> None:
         ("001's setting, training text", "beginnings-speeches", "train/loss", "shared"),
         ("001's setting, test texts", "beginnings-speeches", "test/loss", "own best"),
     ]
-    pairs = {
-        "embeddings start at 1": ("learned (start 1)", "waves (start 1)"),
-        "embeddings start at 0.02": ("learned (start 0.02)", "waves (start 0.02)"),
-    }
     for axes, (title, study, metric, table) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         outcome = loaded(study)
-        for n, (name, arms) in enumerate(pairs.items()):
-            values = np.array([[value_in(outcome, row, metric) for row in rows_of(outcome, a, table)] for a in arms])
-            axes.plot([0, 1], values, color=ARMS[n + 1], alpha=0.25, lw=1)
-            axes.plot([0, 1], values.mean(axis=1), "o-" if n == 0 else "s--", color=ARMS[n + 1], lw=2.4, label=name)
-        axes.set_xticks([0, 1], ["learned\npositions", "sinusoidal\npositions"])
-        axes.set_xlim(-0.3, 1.3)
+        series = {
+            f"embeddings start at {start}": np.array(
+                [_values(outcome, f"{positions} (start {start})", metric, table) for positions in ("learned", "waves")]
+            )
+            for start in ("1", "0.02")
+        }
+        _slopes(axes, series, ("learned\npositions", "sinusoidal\npositions"))
         axes.set_ylabel(f"{metric}, nats")
         axes.set_title(title, loc="left")
-        _plain(axes)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
 
 
-def _rates(figure: Any, outcome: Outcome) -> None:
-    axes = figure.subplots()
+def _future(axes: Any, outcome: Outcome) -> None:
+    """The same tokens where the window goes on behind them and where it ends there."""
+    names = {
+        "heads side by side": "Concat",
+        "re-weighted over the sequence": "Reweight(over='sequence')",
+        "re-weighted at the token": "Reweight",
+    }
+    series = {
+        name: np.array([_values(outcome, arm, metric) for metric in ("whole/loss", "cut/loss")])
+        for name, arm in names.items()
+    }
+    _slopes(axes, series, ("the text goes on", "the text ends there"))
+    axes.set_ylabel("loss of the same tokens, nats")
+    axes.legend(frameon=False, loc="upper left")
+
+
+def _memorised(axes: Any, outcome: Outcome) -> None:
+    series = {
+        name: np.array([_values(outcome, name, metric) for metric in ("seen/accuracy", "unseen/accuracy")])
+        for _, name in outcome.rows
+    }
+    _slopes(axes, series, ("test sentences that\nare in the training set", "test sentences\nthat are not"), scale=100)
+    axes.set_ylabel("accuracy, %")
+    axes.axhline(100 / 3, color=QUIET, lw=1, ls=":")
+    axes.annotate("chance", (-0.27, 100 / 3), (0, 4), textcoords="offset points", color=QUIET)
+    axes.set_ylim(0, 103)
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.35))
+
+
+def _rates(axes: Any, outcome: Outcome) -> None:
     rows = {float(name.split("=")[1]): runs for (_, name), runs in outcome.rows.items()}
     found = {rate: [value_in(outcome, row, outcome.metric) for row in runs] for rate, runs in sorted(rows.items())}
     there = {rate: [v for v in values if math.isfinite(v)] for rate, values in found.items()}
@@ -121,8 +127,7 @@ def _rates(figure: Any, outcome: Outcome) -> None:
     _plain(axes)
 
 
-def _sooner(figure: Any, outcome: Outcome) -> None:
-    axes = figure.subplots()
+def _sooner(axes: Any, outcome: Outcome) -> None:
     title = outcome.titles[0]
     for n, ((_, name), runs) in enumerate((k, v) for k, v in outcome.rows.items() if k[0] == title):
         curves = [
@@ -143,8 +148,7 @@ def _sooner(figure: Any, outcome: Outcome) -> None:
     _plain(axes)
 
 
-def _sharpening(figure: Any, outcome: Outcome) -> None:
-    axes = figure.subplots()
+def _sharpening(axes: Any, outcome: Outcome) -> None:
     runs = rows_of(outcome, "control", None)
     found = [measures_of(Record(outcome.home / "runs" / row.run)) for row in runs]
     steps = sorted(int(k.split("/")[1]) for k in found[0] if k.startswith("entropy/") and k.split("/")[1].isdigit())

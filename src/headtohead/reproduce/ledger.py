@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headtohead.reproduce.evidence import Claim, Finding, Outcomes, Word
+from headtohead.reproduce.evidence import Claim, Finding, Interaction, Outcomes, Word
 from headtohead.reproduce.tables import Row
 
 MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "unresolved": "unresolved"}
@@ -52,15 +52,29 @@ def judged(claim: Claim, figures: dict[str, Any], outcomes: Outcomes) -> Judged:
 
 
 def summary(claims: Sequence[Judged]) -> str:
-    """Of 16 claims 9 hold, 5 do not, 2 are unresolved."""
-    count = Counter(c.word for c in claims)
+    """Of 16 claims 9 hold, 6 do not, 1 is unresolved."""
+    count: Counter[str] = Counter(c.word for c in claims)
+    good, bad, open_ = (count[word] for word in MARKS)
     return (
-        f"Of {len(claims)} claims of the reports {count['holds']} hold, {count['does not hold']} do not, "
-        f"{count['unresolved']} are unresolved."
+        f"Of {len(claims)} claims {good} hold{'s' * (good == 1)}, {bad} do{'es' * (bad == 1)} not, "
+        f"{open_} {'is' if open_ == 1 else 'are'} unresolved."
     )
 
 
-def markdown(claims: Sequence[Judged], interactions: Sequence[Finding], rows: Sequence[Row]) -> str:
+def short(claims: Sequence[Judged], page: str) -> str:
+    """Claim, verdict and effect, with links into the ledger."""
+    lines = ["| | claim | verdict | effect |", "|---|---|---|---|"]
+    for c in claims:
+        _, says, _, verdict, effects, _ = _overview(c)
+        link = f"[{c.claim.id}]({page}#{c.claim.id.replace('.', '')})"
+        lines.append(f"| {link} | {_cell(says)} | {verdict} | {_cell(effects.partition('; ')[0])} |")
+    return "\n".join(lines)
+
+
+Interactions = Sequence[tuple[Interaction, Finding]]
+
+
+def markdown(claims: Sequence[Judged], interactions: Interactions, rows: Sequence[Row]) -> str:
     parts = [
         "# The claims ledger\n",
         f"{summary(claims)} Written by `h2h reproduce --claims` from the runs stored in `recipes/published/measured/`; "
@@ -75,7 +89,7 @@ def markdown(claims: Sequence[Judged], interactions: Sequence[Finding], rows: Se
     ]
     if interactions:
         parts.append("## Where two reports contradict each other\n")
-        parts += [f"- {f.says}: {f.effect}: **{f.word}** (study {f.study})" for f in interactions]
+        parts += [f"- {f.says}. The one less the other: {f.effect}. {asked.because}" for asked, f in interactions]
         parts.append("")
     parts.append("## Published and measured\n")
     parts.append("A published figure *matches* where one more run of ours would fall in 95 cases of a hundred.\n")
@@ -105,7 +119,7 @@ def _section(c: Judged) -> str:
     lines = [
         f'<a id="{c.claim.id.replace(".", "")}"></a>',
         f"## {c.claim.id} {c.says}\n",
-        f"{MARKS[c.word].capitalize()}.",
+        f"{'Unresolved' if c.word == 'unresolved' else '**It ' + c.word + '**'}.",
     ]
     if c.claim.because:
         lines[-1] += f" {c.claim.because}"
