@@ -76,6 +76,7 @@ claims = [
         Better(nano, LEARNED, than=WAVES),
         Better(nano, LEARNED, than=WAVES, table="shared"),
         also=(Better(nano, QUIET, than=WAVES), Better(nano, LOUD_WAVES, than=LOUD)),
+        picture="contradiction",
         because="Its embeddings start at 0.02, and waves of size 1 drown them. As quiet as the words, "
         "waves do no harm: see where two reports contradict each other.",
     ),

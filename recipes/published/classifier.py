@@ -55,6 +55,7 @@ claims = [
         Better(tuned, "Rope"),
         Sooner(tuned, "Rope", "validation/accuracy"),
         also=(Better(tuned, "Rope", value="unseen/accuracy"),),
+        picture="sooner",
         because="Learned positions that start with unit variance drown the words for the first epochs; a rotation adds "
         "nothing to them.",
     ),

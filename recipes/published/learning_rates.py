@@ -28,6 +28,7 @@ claims = [
         "002.1",
         *(NotBetter(learning_rates, arm, than="frequencies/loss", margin=0.05) for arm in ("lr=0.006", "lr=0.01")),
         also=(NotBetter(learning_rates, "lr=0.1", than="frequencies/loss", margin=0.05),),
+        picture="learning-rates",
         because="Where a rate is too high the model falls back to how frequent each token is.",
     )
 ]

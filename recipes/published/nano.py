@@ -54,6 +54,7 @@ claims = [
             Moves(heads, SEQUENCE, "cut/loss", "whole/loss"),
             Better(heads, "Reweight", value="validation/loss"),
         ),
+        picture="future",
         because="The norm of a head over the whole sequence depends on what is still to come.",
     ),
 ]

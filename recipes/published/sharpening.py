@@ -29,6 +29,7 @@ claims = [
     Claim(
         "002.4",
         Moves(sharpening, "control", "entropy/before", "entropy/after"),
+        picture="sharpening",
         because="Measured as the entropy of a token's weights, the mean over all heads of held-out windows.",
     )
 ]

@@ -66,12 +66,16 @@ class Claim:
     evidence: tuple[Evidence, ...]
     also: tuple[Evidence, ...]
     because: str
+    picture: str  # of the gallery
 
-    def __init__(self, id: str, *evidence: Evidence, also: Sequence[Evidence] = (), because: str = "") -> None:
+    def __init__(
+        self, id: str, *evidence: Evidence, also: Sequence[Evidence] = (), because: str = "", picture: str = ""
+    ) -> None:
         object.__setattr__(self, "id", id)
         object.__setattr__(self, "evidence", evidence)
         object.__setattr__(self, "also", tuple(also))
         object.__setattr__(self, "because", because)
+        object.__setattr__(self, "picture", picture)
 
     def judged(self, outcomes: Outcomes) -> tuple[Word, list[Finding], list[Finding]]:
         found = [e.judge(outcomes) for e in self.evidence]

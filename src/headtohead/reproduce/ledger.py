@@ -127,6 +127,8 @@ def _section(c: Judged) -> str:
     lines += [f"- {f.line}{_margin(f)}: **{f.word}**" for f in c.findings]
     lines += [f"- beside it: {f.line}" for f in c.also]
     lines.append("")
+    if c.claim.picture:
+        lines += [f"![{c.says}: what the runs show](pictures/published/{c.claim.picture}.png)", ""]
     for name, scope in c.scopes.items():
         lines.append(f"Study `{name}`: {scope}. `{c.commands[name]}`")
     runs = list(dict.fromkeys(run for f in (*c.findings, *c.also) for run in f.runs))
