@@ -82,14 +82,9 @@ def _contradiction(figure: Any, loaded: Loaded) -> None:
 
 def _future(axes: Any, outcome: Outcome) -> None:
     """The same tokens where the window goes on behind them and where it ends there."""
-    names = {
-        "heads side by side": "Concat",
-        "re-weighted over the sequence": "Reweight(over='sequence')",
-        "re-weighted at the token": "Reweight",
-    }
     series = {
-        name: np.array([_values(outcome, arm, metric) for metric in ("whole/loss", "cut/loss")])
-        for name, arm in names.items()
+        name: np.array([_values(outcome, name, metric) for metric in ("whole/loss", "cut/loss")])
+        for _, name in outcome.rows
     }
     _slopes(axes, series, ("the text goes on", "the text ends there"))
     axes.set_ylabel("loss of the same tokens, nats")
