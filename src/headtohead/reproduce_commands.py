@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from headtohead.puzzles.published import met
 from headtohead.reproduce import blocks, kept, ledger, run
 from headtohead.reproduce.evidence import Finding, Interaction, Outcomes
 from headtohead.reproduce.experiments import REPORTS, WHERE, Experiment, asked_for, experiments, figures
-from headtohead.reproduce.tables import Row, row_of
+from headtohead.reproduce.tables import HEAD, Row, row_of
 from headtohead.runs import Options
 from headtohead.screen import duration
 
@@ -78,8 +77,9 @@ def follow(
                 return False
             outcome = load_outcome(Path(folder))
             if experiment.measure is not None:
-                for _ in run.measured(outcome, experiment.name, experiment.measure):
-                    pass
+                with screen.status("reading the weights") as status:
+                    for share in run.measured(outcome, experiment.name, experiment.measure):
+                        status.update(f"reading the weights, {share:.0%}")
             if not quick:
                 kept.write(outcome, home / "published" / f"{name}.json")
     return True
@@ -151,6 +151,7 @@ def to_json(found: Results) -> dict[str, Any]:
         {
             "figures": [row.to_json() for row in found.rows],
             "claims": [c.to_json() for c in found.claims],
+            "interactions": [f.to_json() for _, f in found.interactions],
             "missing": found.missing,
             "puzzles": found.puzzles and dict(zip(("met", "printed"), found.puzzles, strict=True)),
         }
@@ -185,12 +186,10 @@ def show(found: Results, screen: Console) -> None:
     from rich.text import Text
 
     if found.rows:
-        table = Table("figure", "published", "measured", "seeds from … to", "runs", "", title="Published and measured")
+        table = Table(*HEAD, title="Published and measured")
         table.columns[0].overflow = "fold"
         for row in sorted(found.rows, key=lambda r: r.figure):
-            spread = f"{_number(row.low)} … {_number(row.high)}"
-            cells = (row.figure, _number(row.published), _number(row.mean), spread, str(row.runs), row.said)
-            table.add_row(*(Text(cell) for cell in cells))
+            table.add_row(*(Text(cell) for cell in row.cells))
         screen.print(table)
     if found.puzzles:
         screen.print(_puzzles(found.puzzles), markup=False, soft_wrap=True)
@@ -199,7 +198,7 @@ def show(found: Results, screen: Console) -> None:
         for finding in (*judged.findings, *judged.also):
             screen.print(f"    {finding.line}", markup=False, soft_wrap=True)
     for _, finding in found.interactions:
-        screen.print(f"{finding.says}: {finding.effect} ({finding.word})", markup=False, soft_wrap=True)
+        screen.print(f"{finding.line} ({finding.word})", markup=False, soft_wrap=True)
     if found.claims:
         screen.print(ledger.summary(found.claims), markup=False, soft_wrap=True)
     for line in found.missing:
@@ -210,7 +209,3 @@ def _puzzles(found: tuple[int, int]) -> str:
     return (
         f"puzzles of 003: {found[0]} of {found[1]} printed figures come out to the last digit (h2h puzzles published)"
     )
-
-
-def _number(x: float) -> str:
-    return "–" if not math.isfinite(x) else f"{x:,.2f}" if abs(x) < 1e6 else f"{x:.3g}"

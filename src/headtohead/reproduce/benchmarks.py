@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 JSON = dict[str, Any]
@@ -105,3 +105,12 @@ def verdict(said: list[JSON]) -> str:
         for s in said
     ]
     return table(["effect", "unpaired runs at 80 % power", "paired runs", "runs an hour", "sooner by"], rows)
+
+
+# a file in benchmarks/measured that is not named here is a plain table
+KINDS: dict[str, Callable[..., str]] = {
+    "steps": steps,
+    "finetune": finetune,
+    "generation": generation,
+    "verdict": verdict,
+}

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -57,14 +56,12 @@ def writer(
 
     def means(asked: str) -> str:
         name, *figures = asked.split()
-        found = outcome(name)
-        return _means(found, figures)
+        return _means(outcome(name), figures)
 
     def measured(asked: str) -> str:
         name, *more = asked.split()
         said = json.loads((root / BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))
-        how: Any = getattr(benchmarks, name, benchmarks.plain)
-        return str(how(said, *more))
+        return benchmarks.KINDS.get(name, benchmarks.plain)(said, *more)
 
     kinds: dict[str, Callable[[str], str]] = {
         "claims": lambda asked: short(claims, LEDGER) if asked == "table" else summary(claims),

@@ -47,8 +47,17 @@ class Finding:
         return f"{self.verdict.pairs} pairs, {self.metric}{margin}"
 
     @property
+    def measured(self) -> str:
+        """The effect, and how many pairs it is the mean of."""
+        return f"{self.effect}, {self.verdict.pairs} pairs" if self.verdict else self.effect
+
+    @property
     def line(self) -> str:
-        return f"{self.says}: {self.effect}" if self.effect else self.says
+        return f"{self.says}: {self.measured}" if self.effect else self.says
+
+    def to_json(self) -> dict[str, Any]:
+        said = {name: getattr(self, name) for name in ("says", "word", "effect", "design", "study")}
+        return said | {"runs": list(self.runs)}
 
 
 class Evidence(abc.ABC):
@@ -135,12 +144,12 @@ def _values(outcome: Outcome, rows: list[RunRow], name: str) -> dict[int, float]
 
 
 def _effect(name: str, v: stats.Verdict) -> str:
-    """−0.0123 (−0.0200 … −0.0046), 10 pairs."""
+    """−0.0123 (−0.0200 … −0.0046)."""
     if not math.isfinite(v.difference):
         return "no pairs"
     metric = name if figure_of(name) in KNOWN else "x/value"
     interval = f" ({interval_text(metric, v.low, v.high)})" if math.isfinite(v.low) else ""
-    return f"{text_of(metric, v.difference, True)}{interval}, {v.pairs} pairs"
+    return f"{text_of(metric, v.difference, True)}{interval}"
 
 
 def _word(v: stats.Verdict, wanted: Sequence[str]) -> Word:
@@ -149,8 +158,21 @@ def _word(v: stats.Verdict, wanted: Sequence[str]) -> Word:
     return "unresolved" if v.verdict == "unresolved" else "does not hold"
 
 
-def _ids(*rows: list[RunRow]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row.run for one in rows for row in one))
+def _within(v: stats.Verdict, margin: float) -> Word:
+    """Whether a difference is surely smaller than the margin. It may be certain and still be small."""
+    if v.descriptive:
+        return "unresolved"
+    if -margin < v.low and v.high < margin:
+        return "holds"
+    return "does not hold" if v.low > margin or v.high < -margin else "unresolved"
+
+
+def _found(
+    outcome: Outcome, says: str, word: Word, name: str, v: stats.Verdict | None, *rows: list[RunRow], effect: str = ""
+) -> Finding:
+    runs = tuple(dict.fromkeys(row.run for one in rows for row in one))
+    effect = effect or ("" if v is None else _effect(name, v))
+    return Finding(says, word, effect, v, outcome.said["name"], runs, name)
 
 
 # -- kinds of evidence -------------------------------------------------------------------------------------------------
@@ -182,9 +204,7 @@ class Better(Evidence):
             }
             a, b = ({s: x for s, x in _values(outcome, rows, name).items() if s in ok} for rows in (control, variant))
             v = stats.compare(*_paired(a, b), self._margin(outcome, a), better=better_way(name))
-        return Finding(
-            said, _word(v, self.wanted), _effect(name, v), v, outcome.said["name"], _ids(control, variant), name
-        )
+        return _found(outcome, said, _word(v, self.wanted), name, v, control, variant)
 
     def _family(self, outcome: Outcome) -> bool:
         title = _title(outcome, self.table)
@@ -212,11 +232,7 @@ class Alike(Better):
         found = super().judge(outcomes)
         v = found.verdict
         if v is not None and v.margin is not None and found.word == "does not hold":
-            # resolved, and yet it may lie within the margin or on both sides of its edge
-            inside = -v.margin < v.low and v.high < v.margin
-            outside = v.low > v.margin or v.high < -v.margin
-            word: Word = "holds" if inside else "does not hold" if outside else "unresolved"
-            return dataclasses.replace(found, word=word)
+            return dataclasses.replace(found, word=_within(v, v.margin))
         return found
 
 
@@ -238,9 +254,7 @@ class Moves(Evidence):
             float(np.nanmean(list(x.values()))) if any(map(math.isfinite, x.values())) else math.nan for x in (a, b)
         ]
         said = f"{rows[0].arm}: {self.before} {means[0]:.4g}, {self.after} {means[1]:.4g}"
-        return Finding(
-            said, _word(v, ("better",)), _effect(self.after, v), v, outcome.said["name"], _ids(rows), self.after
-        )
+        return _found(outcome, said, _word(v, ("better",)), self.after, v, rows)
 
 
 @dataclass(frozen=True)
@@ -257,10 +271,9 @@ class NotBetter(Evidence):
         rows = rows_of(outcome, self.arm, None)
         base, own = _values(outcome, rows, self.than), _values(outcome, rows, outcome.metric)
         diverged = [row for row in rows if row.status == "diverged"]
-        said, name = f"{rows[0].arm} against {self.than}, {outcome.metric}", outcome.said["name"]
+        said = f"{rows[0].arm} against {self.than}, {outcome.metric}"
         if diverged and len(diverged) == len(rows):
-            effect = f"all {len(rows)} runs diverged"
-            return Finding(said, "holds", effect, None, name, _ids(rows), outcome.metric)
+            return _found(outcome, said, "holds", outcome.metric, None, rows, effect=f"all {len(rows)} runs diverged")
         v = stats.compare(*_paired(base, own), better=better_way(outcome.metric))
         sign = 1 if better_way(outcome.metric) == "lower" else -1
         worst, best = sorted((-sign * v.low, -sign * v.high))  # gains over the other figure, with the interval's ends
@@ -268,7 +281,7 @@ class NotBetter(Evidence):
         word = "unresolved" if v.descriptive else word
         note = f"; {len(diverged)} of {len(rows)} runs diverged" if diverged else ""
         v = dataclasses.replace(v, margin=self.margin)
-        return Finding(said, word, _effect(outcome.metric, v) + note, v, name, _ids(rows), outcome.metric)
+        return _found(outcome, said, word, outcome.metric, v, rows, effect=_effect(outcome.metric, v) + note)
 
 
 @dataclass(frozen=True)
@@ -287,15 +300,10 @@ class Near(Evidence):
         rows = rows_of(outcome, self.arm, self.table)
         values = list(_values(outcome, rows, self.value).values())
         v = stats.compare([self.number] * len(values), values, self.within, better=better_way(self.value))
-        # a difference may be certain and still be small
-        inside = -self.within < v.low and v.high < self.within
-        outside = v.low > self.within or v.high < -self.within
-        word: Word = "holds" if inside else "does not hold" if outside else "unresolved"
-        word = "unresolved" if v.descriptive else word
         mean = text_of(self.value, self.number + v.difference)
         said = f"{self.arm}{', at the shared rate' if self.table == 'shared' else ''}: {self.value} {mean}"
         effect = f"from {text_of(self.value, self.number)}: {_effect(self.value, v)}"
-        return Finding(said, word, effect, v, outcome.said["name"], _ids(rows), self.value)
+        return _found(outcome, said, _within(v, self.within), self.value, v, rows, effect=effect)
 
 
 @dataclass(frozen=True)
@@ -313,9 +321,7 @@ class Sooner(Evidence):
         a, b = ({row.seed: self._mean(outcome, row) for row in rows} for rows in both)
         v = stats.compare(*_paired(a, b), better=better_way(self.value))
         said = f"{self.arm} against {both[0][0].arm}, the mean of {self.value} over all looks on the way"
-        return Finding(
-            said, _word(v, ("better",)), _effect(self.value, v), v, outcome.said["name"], _ids(*both), self.value
-        )
+        return _found(outcome, said, _word(v, ("better",)), self.value, v, *both)
 
     def _mean(self, outcome: Outcome, row: RunRow) -> float:
         looks = Record(outcome.home / "runs" / row.run).metrics
@@ -338,12 +344,8 @@ class Interaction(Evidence):
     def judge(self, outcomes: Outcomes) -> Finding:
         outcome = outcomes(self.study)
         name = self.value or outcome.metric
-        found = []
-        for control, variant in (self.one, self.other):
-            both = [rows_of(outcome, arm, self.table) for arm in (control, variant)]
-            a, b = (_values(outcome, rows, name) for rows in both)
-            found.append(({seed: b[seed] - a[seed] for seed in a.keys() & b.keys()}, _ids(*both)))
-        (one, ids), (other, more) = found
+        arms = [[rows_of(outcome, arm, self.table) for arm in pair] for pair in (self.one, self.other)]
+        one, other = (self._differences(outcome, name, *both) for both in arms)
         v = stats.compare(*_paired(other, one), better=better_way(name))
         each = [
             f"{variant} − {control} {text_of(name, float(np.mean(list(d.values()))), True)}"
@@ -351,8 +353,13 @@ class Interaction(Evidence):
             if d
         ]
         said = f"{self.says}, {name}: {'; '.join(each)}"
-        runs = tuple(dict.fromkeys(ids + more))
-        return Finding(said, _word(v, ("better",)), _effect(name, v), v, outcome.said["name"], runs, name)
+        return _found(outcome, said, _word(v, ("better",)), name, v, *arms[0], *arms[1])
+
+    def _differences(
+        self, outcome: Outcome, name: str, control: list[RunRow], variant: list[RunRow]
+    ) -> dict[int, float]:
+        a, b = (_values(outcome, rows, name) for rows in (control, variant))
+        return {seed: b[seed] - a[seed] for seed in a.keys() & b.keys()}
 
 
 @dataclass(frozen=True)

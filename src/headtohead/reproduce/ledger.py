@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headtohead.reproduce.benchmarks import table
 from headtohead.reproduce.evidence import Claim, Finding, Interaction, Outcomes, Word
-from headtohead.reproduce.tables import Row
+from headtohead.reproduce.tables import HEAD, Row
 
 MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "unresolved": "unresolved"}
 
@@ -25,14 +26,13 @@ class Judged:
     scopes: dict[str, str]  # of each study it rests on
     commands: dict[str, str]
 
+    @property
+    def anchor(self) -> str:
+        return self.claim.id.replace(".", "")
+
     def to_json(self) -> dict[str, Any]:
-        findings = [
-            {"says": f.says, "word": f.word, "effect": f.effect, "study": f.study, "runs": list(f.runs)}
-            | {"design": f.design}
-            for f in (*self.findings, *self.also)
-        ]
         return {"id": self.claim.id, "claim": self.says, "verdict": self.word, "because": self.claim.because} | {
-            "findings": findings,
+            "findings": [f.to_json() for f in (*self.findings, *self.also)],
             "scopes": self.scopes,
             "commands": self.commands,
         }
@@ -63,12 +63,11 @@ def summary(claims: Sequence[Judged]) -> str:
 
 def short(claims: Sequence[Judged], page: str) -> str:
     """Claim, verdict and effect, with links into the ledger."""
-    lines = ["| | claim | verdict | effect |", "|---|---|---|---|"]
+    rows = []
     for c in claims:
-        _, says, _, verdict, effects, _ = _overview(c)
-        link = f"[{c.claim.id}]({page}#{c.claim.id.replace('.', '')})"
-        lines.append(f"| {link} | {_cell(says)} | {verdict} | {_cell(effects.partition('; ')[0])} |")
-    return "\n".join(lines)
+        effect = next((f.effect for f in c.findings if f.effect), "")
+        rows.append([f"[{c.claim.id}]({page}#{c.anchor})", c.says, MARKS[c.word], effect])
+    return table(["", "claim", "verdict", "effect"], rows)
 
 
 Interactions = Sequence[tuple[Interaction, Finding]]
@@ -82,14 +81,13 @@ def markdown(claims: Sequence[Judged], interactions: Interactions, rows: Sequenc
         "A claim *holds* if every comparison it rests on does, *does not hold* if one of them is decided the other "
         "way, and is *unresolved* where the runs cannot tell. Differences are variant − control over pairs of runs "
         "with the same seed, with a 95 % interval; tests are exact sign flips, corrected for all arms of a study.\n",
-        "| | claim | design | verdict | effect | what explains it |\n|---|---|---|---|---|---|",
-        *(f"| {' | '.join(map(_cell, _overview(c)))} |" for c in claims),
+        table(["", "claim", "design", "verdict", "effect", "what explains it"], map(_overview, claims)),
         "",
         *(_section(c) for c in claims),
     ]
     if interactions:
         parts.append("## Where two reports contradict each other\n")
-        parts += [f"- {f.says}. The one less the other: {f.effect}. {asked.because}" for asked, f in interactions]
+        parts += [f"- {f.says}. The one less the other: {f.measured}. {asked.because}" for asked, f in interactions]
         parts.append("")
     parts.append("## Published and measured\n")
     parts.append("A published figure *matches* where one more run of ours would fall in 95 cases of a hundred.\n")
@@ -99,25 +97,19 @@ def markdown(claims: Sequence[Judged], interactions: Interactions, rows: Sequenc
 
 def beside(rows: Sequence[Row]) -> str:
     """Published and measured, a row each."""
-    lines = ["| figure | published | measured, mean | from … to | runs | |", "|---|---|---|---|---|---|"]
-    for row in sorted(rows, key=lambda r: r.figure):
-        spread = f"{row.low:,.2f} … {row.high:,.2f}"
-        lines.append(f"| {row.figure} | {row.published:,.2f} | {row.mean:,.2f} | {spread} | {row.runs} | {row.said} |")
-    return "\n".join(lines)
+    return table(HEAD, (row.cells for row in sorted(rows, key=lambda r: r.figure)))
 
 
 def _overview(c: Judged) -> list[str]:
     design = "; ".join(dict.fromkeys(f.design for f in c.findings))
-    effects = "; ".join(
-        f.effect.rpartition(", ")[0] or f.effect for f in c.findings if f.effect
-    )  # pairs are said before
-    link = f"[{c.claim.id}](#{c.claim.id.replace('.', '')})"
+    effects = "; ".join(f.effect for f in c.findings if f.effect)  # how many pairs is said by the design
+    link = f"[{c.claim.id}](#{c.anchor})"
     return [link, c.says, design, MARKS[c.word], effects, c.claim.because]
 
 
 def _section(c: Judged) -> str:
     lines = [
-        f'<a id="{c.claim.id.replace(".", "")}"></a>',
+        f'<a id="{c.anchor}"></a>',
         f"## {c.claim.id} {c.says}\n",
         f"{'Unresolved' if c.word == 'unresolved' else '**It ' + c.word + '**'}.",
     ]
@@ -146,7 +138,3 @@ def _section(c: Judged) -> str:
 
 def _margin(f: Finding) -> str:
     return "" if f.verdict is None or f.verdict.margin is None else f"; margin {f.verdict.margin:.3g}"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

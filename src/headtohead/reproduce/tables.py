@@ -47,8 +47,21 @@ class Row:
     def said(self) -> str:
         return f"{self.mark}: {self.why}" if self.why else self.mark
 
+    @property
+    def cells(self) -> list[str]:
+        """As people read it: figure, published, measured, from … to, runs, mark."""
+        spread = f"{_number(self.low)} … {_number(self.high)}"
+        return [self.figure, _number(self.published), _number(self.mean), spread, str(self.runs), self.said]
+
     def to_json(self) -> dict[str, Any]:
         return vars(self)
+
+
+HEAD = ("figure", "published", "measured, mean", "from … to", "runs", "")
+
+
+def _number(x: float) -> str:
+    return "–" if not math.isfinite(x) else f"{x:,.2f}" if abs(x) < 1e6 else f"{x:.3g}"
 
 
 def row_of(shown: Shown, figures: dict[str, Any], outcomes: Outcomes) -> Row:
