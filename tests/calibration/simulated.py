@@ -63,6 +63,18 @@ def false_verdicts(kind: str, n: int, arms: int) -> np.ndarray:
     return called_real(values[:, :, 1:] - values[:, :, :1]).any(axis=1)
 
 
+# what one arm may do to the differences themselves: usually a little better, now and then much worse, zero on average
+SKEWED = {
+    "exponential": lambda make, shape: make.exponential(size=shape) - 1,
+    "log-normal (σ 1.5)": lambda make, shape: make.lognormal(sigma=1.5, size=shape) - math.exp(1.5**2 / 2),
+}
+
+
+def false_verdicts_of_skewed(kind: str, n: int) -> np.ndarray:
+    make = np.random.default_rng([n, list(SKEWED).index(kind), 5])
+    return called_real(SKEWED[kind](make, (STUDIES, n, 1)))[:, 0]
+
+
 def four_of_eight(size: float) -> tuple[float, float]:
     """Six pairs, eight arms, four of them with a true effect: how often all four are found, and how often a fifth."""
     values = np.random.default_rng(8).normal(size=(1000, 6, 9)) / math.sqrt(2)  # differences have an sd of one
@@ -88,6 +100,12 @@ def table() -> dict[str, Any]:
         + [percent(100 * false_verdicts(kind, n, 1).mean()) for n in PAIRS]
         + [percent(100 * false_verdicts(kind, n, 8).mean()) for n in PAIRS_OF_EIGHT]
         for kind in NOISES
+    ]
+    rows += [
+        [f"false verdicts, differences themselves skewed, {kind}"]
+        + [percent(100 * false_verdicts_of_skewed(kind, n).mean()) for n in PAIRS]
+        + ["", ""]
+        for kind in SKEWED
     ]
     rows.append(["the 95 % interval covers the truth", *(percent(100 * coverage(n)) for n in PAIRS), "", ""])
     at_most = [percent(100 * max(equivalent_at_the_margin(n, m).mean() for m in (0.5, 1.0, 3.0))) for n in PAIRS]
