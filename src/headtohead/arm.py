@@ -77,6 +77,7 @@ class RunSpec(Spec):
             )
         data = dataclasses.replace(self.arm.data, corpus=dataclasses.replace(corpus, content=content))
         start, tokenizer = self.arm.start.resolved(), self.arm.tokenizer.resolved()
+        start.refuse_foreign(tokenizer)
         return dataclasses.replace(self, arm=dataclasses.replace(self.arm, data=data, start=start, tokenizer=tokenizer))
 
 

@@ -114,6 +114,12 @@ def in_another_order(control: Arm) -> Arm:
     return control.set("train.order", control.train.order + 1)
 
 
+def arms_of(study: Study) -> list[Arm]:
+    """Every arm that a study without a search trains, the control's second turn included."""
+    arms = [variant.arm for variant in study.variants]
+    return [*arms, in_another_order(arms[0])] if study.again else arms
+
+
 def _by_seed(arms: list[dict[int, RunSpec]]) -> list[RunSpec]:
     """All arms of a seed before the next seed: whatever is finished makes pairs, and is timed side by side."""
     seeds = list(dict.fromkeys(seed for specs in arms for seed in specs))

@@ -157,6 +157,18 @@ def test_a_model_of_another_shape_is_refused(arm):
         work_on(arm.set("model.norm", "RMSNorm")).build(0)
 
 
+def test_weights_of_one_checkpoint_and_tokens_of_another_are_refused(arm, tmp_path):
+    other = saved(tmp_path / "other", "bert")
+    same_tokens = RunSpec(arm=arm.set("start.checkpoint", str(other))).resolved()
+    assert same_tokens.arm.tokenizer.checkpoint == arm.tokenizer.checkpoint
+    tokens = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = tokens["model"]["vocab"]
+    vocabulary["peace"], vocabulary["war"] = vocabulary["war"], vocabulary["peace"]
+    (other / "tokenizer.json").write_text(json.dumps(tokens))
+    with pytest.raises(InputError, match=r"set tokenizer\.checkpoint="):
+        RunSpec(arm=arm.set("start.checkpoint", str(other))).resolved()
+
+
 def test_a_forecast_counts_steps_and_looks(arm):
     found = forecast.forecast(arm)
     assert found.steps == work_on(arm).steps
@@ -195,6 +207,7 @@ def test_minilm_is_described_without_having_it(minilm):
 
 def test_the_command(arm, labelled):
     said = ["--model", arm.start.checkpoint, "--data", labelled, "--max-length", 16, "--batch", 8, "--lr", 0.003]
+    said += ["--threads", 1]
     done = h2h("finetune", *said, "--epochs", 2)
     assert done.code == 0, done.err
     assert "forecast: " in done.err
@@ -209,11 +222,11 @@ def test_the_command(arm, labelled):
     assert (only_said.code, only_said.out) == (0, "")
     assert h2h("finetune", *said, "--forecast", "--epochs", 3, "--json").json["runs"] == 1
     assert h2h("finetune", *said, "--forecast", "--epochs", 2, "--json").json["runs"] == 0
-    study = h2h(
-        "finetune", *said, "--epochs", 1, "--vary", "train.optimizer.lr=0.003,0.001", "--seeds", 2, "--json"
-    ).json
-    assert study["tables"]
-    later = h2h("finetune", *said, "--epochs", 1, "--vary", "train.batch=4", "--seeds", 2, "--seed", 7)
+    rates = ["--epochs", 1, "--vary", "train.optimizer.lr=0.003,0.001", "--seeds", 2, "--jobs", 1]
+    assert h2h("finetune", *said, *rates, "--json").json["tables"]
+    ended = h2h("finetune", *said, *rates, "--forecast")
+    assert "nothing to train" in ended.err
+    later = h2h("finetune", *said, "--epochs", 1, "--vary", "train.batch=4", "--seeds", 2, "--seed", 7, "--jobs", 1)
     assert later.code == 0, later.err
     assert "seed 7:" in later.err
     assert "seed 8:" in later.err

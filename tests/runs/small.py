@@ -47,11 +47,15 @@ _SERVER.set_forkserver_preload(
     [
         "headtohead.commands",
         "headtohead.look_commands",
+        "headtohead.report_commands",
+        "headtohead.study_commands",
         "headtohead.screen",
         "headtohead.predict",
         "rich.table",
         "torch._dynamo",
         "matplotlib.figure",
+        "scipy.stats",
+        "altair",
     ]
 )
 

@@ -66,6 +66,7 @@ def finetune(
     """
     from headtohead import commands
     from headtohead import finetune as finetuning
+    from headtohead.carry import arms_of
     from headtohead.cli.search import search_arm
     from headtohead.cli.studies import carry_study
     from headtohead.cli.training import carry_runs
@@ -101,12 +102,12 @@ def finetune(
     count = seeds or (6 if vary else 1)
     chosen = range(seed, seed + count)
     study = finetuning.named(vary_in(arm, vary), tuple(chosen) if seed else count, model) if vary else None
-    runs = count * (len(study.variants) + study.again if study else 1)
+    arms = arms_of(study) if study else [arm]
     cores = os.cpu_count() or 1
-    threads = threads or (cores if runs == 1 else 1)
+    threads = threads or (cores if count * len(arms) == 1 else 1)
     jobs = jobs or max(1, cores // threads)
-    specs = commands.runs_of(arm, chosen, "cpu", threads)
-    missing = runs if study else commands.missing(specs)
+    specs = [spec for each in arms for spec in commands.runs_of(each, chosen, "cpu", threads)]
+    missing = commands.missing(specs)
     told = finetuning.foretell(arm, missing, jobs, threads) if missing else None
     if told is not None:
         errors.print(told.line(), markup=False, soft_wrap=True)

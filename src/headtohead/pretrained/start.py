@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import nn
 
+from headtohead.data.tokenizers import Pieces, Tokenizer
 from headtohead.errors import InputError, Unavailable
 from headtohead.model import Classifier
 from headtohead.spec import Part, knob
@@ -22,6 +23,9 @@ class Start(Part, family="start", of="train"):
     def resolved(self) -> Self:
         """With whatever decides the weights written down."""
         return self
+
+    def refuse_foreign(self, tokenizer: Tokenizer) -> None:
+        """A tokenizer whose tokens the weights have never met."""
 
     def fill(self, model: nn.Module) -> None:
         """A model whose weights were drawn already gets those that the start says, and is told which of them learn."""
@@ -59,6 +63,17 @@ class Pretrained(Start):
                 "or begin anew"
             )
         return dataclasses.replace(self, content=content)
+
+    def refuse_foreign(self, tokenizer: Tokenizer) -> None:
+        from headtohead.data.checkpoints import find
+
+        if not isinstance(tokenizer, Pieces) or tokenizer.content == self.content:
+            return
+        if find(tokenizer.checkpoint).tokenizer() != find(self.checkpoint).tokenizer():
+            raise InputError(
+                f"the weights are those of {self.checkpoint} and the tokenizer that of {tokenizer.checkpoint}: "
+                f"set tokenizer.checkpoint={self.checkpoint} too, or take h2h finetune --model {self.checkpoint}"
+            )
 
     def fill(self, model: nn.Module) -> None:
         from headtohead.data.checkpoints import find
