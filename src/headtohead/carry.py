@@ -114,9 +114,13 @@ def in_another_order(control: Arm) -> Arm:
     return control.set("train.order", control.train.order + 1)
 
 
-def arms_of(study: Study) -> list[Arm]:
-    """Every arm that a study without a search trains, the control's second turn included."""
-    arms = [variant.arm for variant in study.variants]
+def arms_of(study: Study, home: Path, device: str = "cpu", threads: int = 1) -> list[Arm]:
+    """Every arm that is trained beside tuning, the control's second turn included. Which point of the grid is best is
+    known after tuning; until then an arm as it was given stands for it."""
+    trials = trials_of(study, device, threads)
+    tuned = all(Record(home / "runs" / spec.id).result for trial in trials for spec in trial.specs.values())
+    tables = _tables(study, _choose(study, trials, home)[0] if trials and tuned else {})
+    arms = [variant.arm for _, variants in tables for variant in variants]
     return [*arms, in_another_order(arms[0])] if study.again else arms
 
 

@@ -64,7 +64,7 @@ def finetune(
 
     The same command again goes on where it was stopped, or shows what is in the store.
     """
-    from headtohead import commands
+    from headtohead import commands, store
     from headtohead import finetune as finetuning
     from headtohead.carry import arms_of
     from headtohead.cli.search import search_arm
@@ -102,7 +102,7 @@ def finetune(
     count = seeds or (6 if vary else 1)
     chosen = range(seed, seed + count)
     study = finetuning.named(vary_in(arm, vary), tuple(chosen) if seed else count, model) if vary else None
-    arms = arms_of(study) if study else [arm]
+    arms = arms_of(study, store.home()) if study else [arm]
     cores = os.cpu_count() or 1
     threads = threads or (cores if count * len(arms) == 1 else 1)
     jobs = jobs or max(1, cores // threads)

@@ -11,7 +11,7 @@ from typing import Any
 
 from headtohead import store
 from headtohead.arm import run_specs
-from headtohead.carry import folder_of, in_another_order, trials_of
+from headtohead.carry import arms_of, folder_of, trials_of
 from headtohead.errors import InputError
 from headtohead.outcome import Outcome, load_outcome
 from headtohead.reproduce import kept
@@ -97,7 +97,7 @@ def needs(experiments: list[Experiment], *, quick: bool, home: Path, where: Path
     for experiment in experiments:
         for name, study in experiment.to_run(quick).items():
             took = {} if quick else _took(where / STORED / f"{name}.json")
-            expected = {*(took or _own(study)), *_tuning(study)}
+            expected = {*(took or _own(study, home)), *_tuning(study)}
             missing = {run for run in expected if not (home / "runs" / run / "result.json").is_file()} - seen
             seen |= missing
             if not missing:
@@ -118,9 +118,8 @@ def _forecast(study: Study) -> float:
     return forecast(study.control).seconds
 
 
-def _own(study: Study) -> list[str]:
-    """Ids of its runs. Which rate is best is known only after tuning: until then an arm's own stands for it."""
-    arms = [variant.arm for variant in study.variants] + ([in_another_order(study.control)] if study.again else [])
+def _own(study: Study, home: Path) -> list[str]:
+    arms = arms_of(study, home)
     return [spec.id for arm in arms for spec in run_specs(arm, study.all_seeds, "cpu", 1).values()]
 
 
