@@ -48,14 +48,28 @@ def fake(folder: Path, name: str, seconds: float = 0.01, batches: str = "same", 
     (folder / f"{name}.py").write_text(textwrap.dedent(code), encoding="utf-8")
 
 
-@TWO_CORES
-def test_a_small_benchmark(monkeypatch):
+ALONE, TOGETHER, TWO_THREADS = Setting(1, 1), Setting(2, 1), Setting(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("threads", "settings", "targets"),
+    [
+        ((1,), (ALONE,), [0.75, 0.75, 2, 0.55]),
+        pytest.param(
+            (1, 2),
+            (ALONE, TWO_THREADS, TOGETHER),
+            [0.75, 0.75, 2, None, 0.55],
+            marks=[TWO_CORES, pytest.mark.slow],
+        ),
+    ],
+)
+def test_a_small_benchmark(threads, settings, targets, monkeypatch):
     monkeypatch.setattr(headtohead.bench.running, "WARM_UP_ROUNDS", 1)
     monkeypatch.setattr(headtohead.bench.running, "PRODUCTS_A_TURN", 1)
-    result = run("decoder", BENCHMARKS, rounds=2, steps=2, only=["per_head", OURS])
+    result = run("decoder", BENCHMARKS, rounds=2, steps=2, threads=threads, only=["per_head", OURS])
     ours, per_head = result.rows
     assert (ours.name, per_head.name, result.machine.problem) == (OURS, "per_head", "")
-    assert result.settings == (Setting(1, 1), Setting(1, 2), Setting(2, 1))
+    assert result.settings == settings
 
     for row in result.rows:
         assert row.problem == ""
@@ -73,17 +87,18 @@ def test_a_small_benchmark(monkeypatch):
         assert list(taken) == turns[n:] + turns[:n], "everybody once a round, each round one turn later"
 
     # one thread had its own turns and those of two processes: every batch, in order, and the same for both
+    turns_of_one = 1 + (TOGETHER in settings)
     contender = load_file(BENCHMARKS / "contender.py")
     digest = hashlib.sha256()
-    for batch in itertools.islice(contender.batches(TASKS["decoder"]), len(result.order) * 2 * 2):
+    for batch in itertools.islice(contender.batches(TASKS["decoder"]), len(result.order) * 2 * turns_of_one):
         digest.update(batch.ids.tobytes() + batch.targets.tobytes())
     assert ours.batches == per_head.batches == digest.hexdigest()
 
     said = json.loads(json.dumps(result.to_json()))
     assert [c["name"] for c in said["contenders"]] == [OURS, "per_head"]
-    assert said["machine"]["gflops"].keys() == {"1 thread", "2 threads", "2 processes"}
+    assert list(said["machine"]["gflops"]) == ["1 thread", "2 threads", "2 processes"][: len(settings)]
     assert min(said["machine"]["gflops"].values()) > 0.1
-    assert [c["target"] for c in said["comparisons"]] == [0.75, 0.75, 2, None, 0.55]
+    assert [c["target"] for c in said["comparisons"]] == targets
     assert said["step"]["mflop_useful"] == said["step"]["mflop_padded"] == pytest.approx(1540.42, abs=0.01)
     shown = printed(result)
     for text in ("863,243", "per_head", "large products", "GFLOP/s", "target", "step, 1 thread each"):

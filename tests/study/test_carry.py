@@ -182,6 +182,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(text: Path, home: Path,
         if isinstance(event, Started) and event.done:
             resumed.append(event)
     assert killed
+    assert resumed, "it went on from its checkpoint"
     assert set(made.results(home)["status"]) == {"complete"}
     carried(made, tmp_path / "calm")
     for run in (tmp_path / "calm" / "runs").iterdir():
