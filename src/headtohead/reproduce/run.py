@@ -128,11 +128,20 @@ def _tuning(study: Study) -> list[str]:
 
 
 def _took(file: Path) -> dict[str, float]:
-    """Seconds that each stored run of a study took; none where nothing is stored."""
+    """Seconds that each stored run of a study takes; none where nothing is stored. An arm's runs are the same work: the
+    fastest third of them tell, for others may have shared the machine or slept with it."""
     if not file.is_file():
         return {}
-    times = {run: said["times"] for run, said in kept.read(file)["runs"].items()}
-    return {run: t["seconds"] + t.get("other_seconds", 0) for run, t in times.items() if "seconds" in t}
+    said = kept.read(file)
+    times = {run: kept_run["times"] for run, kept_run in said["runs"].items()}
+    seconds = {run: t["seconds"] + t.get("other_seconds", 0) for run, t in times.items() if "seconds" in t}
+    arms = [arm["runs"].values() for table in said["study"]["tables"] for arm in table["arms"]]
+    found: dict[str, float] = {}
+    for runs in (*arms, said["study"]["again"].values()):
+        measured = sorted(seconds[run] for run in runs if run in seconds)
+        fastest = measured[: -(-len(measured) // 3)]
+        found |= {run: sum(fastest) / len(fastest) for run in runs if run in seconds}
+    return found
 
 
 def reference_seconds() -> float:
