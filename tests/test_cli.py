@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.cli import main
+from headtohead import Arm
+from headtohead.cli import app, main
 from headtohead.errors import describe
 from runs.small import start
 
@@ -177,9 +178,30 @@ def test_lists() -> None:
     assert "863,243" in counted.stdout
 
 
-def test_the_reference_page_is_current() -> None:
-    page = ROOT / "docs" / "reference" / "parts.md"
-    assert h2h("list", "parts", "--markdown").stdout == page.read_text(encoding="utf-8")
+@pytest.mark.parametrize("what", ["parts", "settings"])
+def test_the_reference_page_is_current(what: str) -> None:
+    page = ROOT / "docs" / "reference" / f"{what}.md"
+    assert h2h("list", what, "--markdown").stdout == page.read_text(encoding="utf-8")
+
+
+def test_every_setting_that_is_listed_can_be_set() -> None:
+    rows = json.loads(h2h("list", "settings", "--json").stdout)
+    assert {"model.position", "model.init.embedding_std", "train.optimizer", "data.limit"} <= {r["name"] for r in rows}
+    for row in rows:
+        assert Arm().set(row["name"], row["default"]) == Arm(), row["name"]
+
+
+def test_every_command_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    names = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
+    names |= {group.name for group in app.registered_groups if group.name}
+    assert {name for name in names if f"`h2h {name}`" not in page} == set()
+
+
+def test_every_recipe_is_listed_with_its_command() -> None:
+    rows = json.loads(h2h("list", "recipes", "--json").stdout)
+    assert {"demo", "pretrained", "published/window"} <= {row["recipe"] for row in rows}
+    assert all(row["command"] for row in rows), "one that does not import has none"
 
 
 def test_doctor() -> None:

@@ -1,6 +1,6 @@
 """002: how high may the learning rate be? Constant rates, as in the report, from far too low to far too high.
 
-HEADTOHEAD_DATA=… h2h run recipes/published/learning_rates.py
+h2h run recipes/published/learning_rates.py
 """
 
 from documents import SMALL, shakespeare_short

@@ -1,6 +1,6 @@
 """002: can the decoder do without positions?
 
-HEADTOHEAD_DATA=… h2h run recipes/published/no_position.py
+h2h run recipes/published/no_position.py
 """
 
 from documents import SMALL, shakespeare_short

@@ -1,7 +1,7 @@
 """003: which optimizer fine-tunes a pretrained encoder best? At the rate they share, and each at its own best.
 
 HEADTOHEAD_DATA=… h2h run recipes/published/optimizers.py
-h2h run recipes/published/optimizers.py --set data.limit=200 --set train.epochs=1 --seeds 6       a quick form
+HEADTOHEAD_DATA=… h2h run recipes/published/optimizers.py --set data.limit=200 --set train.epochs=1       a quick form
 
 On 640 sentences and MiniLM, where the report has 6,920 and RoBERTa.
 """

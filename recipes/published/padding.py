@@ -48,7 +48,7 @@ class Untrained(Start):
 filled = classifier_studied.set("data.prepare", Filled()).set("train.epochs", 10)
 
 padding = Study(
-    question="Without a padding mask: what does it cost, and what do weights that never learn?",
+    question="What does a missing padding mask cost, and what do attention weights that are never trained?",
     control=filled,
     vary=["start", "data.prepare"],
     arms={

@@ -46,6 +46,7 @@ from_sinusoidal = dataclasses.replace(
     vary={"model.position": [Sinusoidal(), Alibi(slope=1), Alibi()]},
     again=False,
     command="h2h run recipes/published/positions.py:from_sinusoidal",
+    expected="",
 )
 
 QUICK = SMALL  # of `h2h reproduce --quick`

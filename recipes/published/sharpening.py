@@ -1,6 +1,6 @@
 """002: does attention sharpen while the decoder learns?
 
-HEADTOHEAD_DATA=… h2h run recipes/published/sharpening.py
+h2h run recipes/published/sharpening.py
 
 Then look: h2h attend sharpening/control --evolution
 """

@@ -1,6 +1,6 @@
 """002: does the width of the feed-forward layer matter?
 
-HEADTOHEAD_DATA=… h2h run recipes/published/widths.py
+h2h run recipes/published/widths.py
 """
 
 from documents import SMALL, shakespeare_short

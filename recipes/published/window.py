@@ -16,7 +16,7 @@ window = Study(
     metric="test/loss",
     command="h2h run recipes/published/window.py",
     takes="five minutes on two cores",
-    expected="no loss: about 0.01 nats better, with a correlation between the arms above 0.9",
+    expected="no loss, but a small gain",
 )
 
 QUICK = SMALL  # of `h2h reproduce --quick`

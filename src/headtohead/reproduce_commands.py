@@ -17,7 +17,7 @@ from headtohead.outcome import load_outcome
 from headtohead.puzzles.published import met
 from headtohead.reproduce import blocks, kept, ledger, run
 from headtohead.reproduce.evidence import Finding, Interaction, Outcomes
-from headtohead.reproduce.experiments import REPORTS, WHERE, Experiment, asked_for, experiments, figures
+from headtohead.reproduce.experiments import WHERE, Experiment, asked_for, experiments, figures
 from headtohead.reproduce.tables import HEAD, Row, row_of
 from headtohead.runs import Options
 from headtohead.screen import duration
@@ -121,7 +121,10 @@ class Results:
 
 def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, report: str = "all") -> Results:
     """Figures side by side and claims judged; of the store, or of what is kept with the recipes."""
-    wanted = [report] if report != "all" else list(REPORTS)
+
+    def wanted(name: str) -> bool:
+        return report in ("all", name)
+
     published = figures()
     rows: list[Row] = []
     claims: list[ledger.Judged] = []
@@ -136,13 +139,13 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
             )
             try:
                 own = [dataclasses.replace(s, unlike=SMALL) if quick else s for s in experiment.shown]
-                rows += [row_of(shown, published, outcomes) for shown in own if shown.figure[3:6] in wanted]
-                asked = [claim for claim in experiment.claims if claim.id[:3] in wanted]
+                rows += [row_of(shown, published, outcomes) for shown in own if wanted(shown.figure[3:6])]
+                asked = [claim for claim in experiment.claims if wanted(claim.id[:3])]
                 claims += [ledger.judged(claim, published, outcomes) for claim in asked]
                 interactions += [(i, i.judge(outcomes)) for i in experiment.interactions]
             except InputError as error:
                 missing.append(f"{experiment.name}: {error}")
-    solved = met() if "003" in wanted else None
+    solved = met() if wanted("003") else None
     return Results(rows, sorted(claims, key=lambda c: c.claim.id), interactions, missing, solved)
 
 

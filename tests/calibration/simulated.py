@@ -76,7 +76,8 @@ def false_verdicts_of_skewed(kind: str, n: int) -> np.ndarray:
 
 
 def four_of_eight(size: float) -> tuple[float, float]:
-    """Six pairs, eight arms, four of them with a true effect: how often all four are found, and how often a fifth."""
+    """Six pairs, eight arms, four of them with a true effect: how often all four are found, and how often one
+    of the others is called real."""
     values = np.random.default_rng(8).normal(size=(1000, 6, 9)) / math.sqrt(2)  # differences have an sd of one
     values[:, :, 1:5] += size
     found = called_real(values[:, :, 1:] - values[:, :, :1])
@@ -112,7 +113,7 @@ def table() -> dict[str, Any]:
     rows.append(["*equivalent* where the difference is exactly the margin", *at_most, "", ""])
     for size in SIZES:
         found, wrong = four_of_eight(size)
-        said = f"{percent(100 * found)} (a fifth: {percent(100 * wrong)})"
+        said = f"{percent(100 * found)} (a false one: {percent(100 * wrong)})"
         rows.append([f"all four effects of {size} standard deviations found among eight arms", "", "", "", said, ""])
     head = ["percent of simulated studies", *(f"{n} pairs" for n in PAIRS), *(f"8 arms, {n}" for n in PAIRS_OF_EIGHT)]
     return {"columns": head, "rows": rows}

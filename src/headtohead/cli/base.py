@@ -54,7 +54,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-lists = typer.Typer(help="What there is: parts, corpora, runs; parameters of a model.", no_args_is_help=True)
+lists = typer.Typer(
+    help="What there is: parts, settings, corpora, recipes, runs, studies; parameters of a model.", no_args_is_help=True
+)
 app.add_typer(lists, name="list")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -28,7 +28,7 @@ def finetune(
     ] = "minilm",
     data: Annotated[
         str, typer.Option(help="sst2, movie-reviews (h2h list corpora), or a file of yours: .tsv .csv .jsonl .parquet")
-    ] = "sst2",
+    ] = "movie-reviews",
     validation: ValidationFile = None,
     test: TestFile = None,
     text: TextColumn = None,

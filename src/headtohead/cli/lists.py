@@ -69,9 +69,10 @@ def list_recipes(as_json: AsJson = False) -> None:
     if as_json:
         print_json(rows)
         return
+    wide = 2 + max(len(row["recipe"]) for row in rows)
     for row in rows:
         below = [row["command"] + (f" ({row['takes']})" if row["takes"] else ""), row["expected"]]
-        print(f"{row['recipe']:<16}{row['question']}" + "".join(f"\n{'':<16}{line}" for line in below if line))
+        print(f"{row['recipe']:<{wide}}{row['question']}" + "".join(f"\n{'':<{wide}}{line}" for line in below if line))
 
 
 @lists.command("parts")
@@ -92,6 +93,27 @@ def list_parts(
         print(reference.page(), end="")
     else:
         reference.show(console())
+
+
+@lists.command("settings")
+def list_settings(
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference page.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Every setting that --set, --vary and --over can name: its type, its default and what it means."""
+    from dataclasses import asdict
+
+    from headtohead import reference
+
+    found = reference.settings()
+    if markdown:
+        print(reference.settings_page(), end="")
+    elif as_json:
+        print_json([asdict(setting) for setting in found])
+    else:
+        wide = 2 + max(len(setting.name) for setting in found)
+        for setting in found:
+            print(f"{setting.name:<{wide}}{setting.default:<17}{setting.help}")
 
 
 @lists.command("parameters")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from headtohead.reproduce.tables import Shown
 from headtohead.study import Study
 from headtohead.userfiles import load_file
 
-REPORTS = ("000", "001", "002", "003", "004")
 WHERE = Path("recipes/published")
 PLAIN = ("documents",)  # models and arms that the others share
 QUICK_SEEDS = 3
@@ -76,11 +74,12 @@ def experiment(file: Path) -> Experiment:
     )
 
 
-def asked_for(report: str, found: Iterable[Experiment]) -> list[Experiment]:
+def asked_for(report: str, found: list[Experiment]) -> list[Experiment]:
     if report == "all":
-        return list(found)
-    if report not in REPORTS:
-        raise InputError(f"there is no report '{report}': {nearest(report, [*REPORTS, 'all'])}")
+        return found
+    reports = sorted({name for experiment in found for name in experiment.reports})
+    if report not in reports:
+        raise InputError(f"there is no report '{report}': {nearest(report, [*reports, 'all'])}")
     return [e for e in found if report in e.reports]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headtohead.errors import InputError
 from headtohead.reproduce.benchmarks import table
 from headtohead.reproduce.evidence import Claim, Finding, Interaction, Outcomes, Word
 from headtohead.reproduce.tables import HEAD, Row
@@ -48,7 +49,11 @@ def judged(claim: Claim, figures: dict[str, Any], outcomes: Outcomes) -> Judged:
             outcome = outcomes(study)
             scopes[outcome.said["name"]] = outcome.verdicts().scope
             commands[outcome.said["name"]] = outcome.said["command"]
-    return Judged(claim, figures[f"doc{report}"]["claims"][int(number) - 1], word, findings, also, scopes, commands)
+    try:
+        says = figures[f"doc{report}"]["claims"][int(number) - 1]
+    except (KeyError, IndexError):
+        raise InputError(f"figures.toml has no claim {claim.id}: write it into [doc{report}], claims = [ … ]") from None
+    return Judged(claim, says, word, findings, also, scopes, commands)
 
 
 def summary(claims: Sequence[Judged]) -> str:
