@@ -27,7 +27,7 @@ tuned = Study(
     question="Do they help where nothing is chosen by the test set?",
     control=classifier_studied.set("train.epochs", 10),
     vary={"model.position": [Learned(), Rope(), Disentangled(span=32)]},
-    tune={"train.optimizer.lr": [3e-4, 1e-3, 3e-3, 1e-2]},
+    tune={"train.optimizer.lr": [3e-4, 1e-3, 3e-3]},
     tuning_seeds=3,
     seeds=10,
     metric="test/accuracy",

@@ -103,15 +103,17 @@ class Reweight(Fusion):
     """Heads weighted by the norm of what they say.
 
     Taken over the sequence, as in document 003, the norm of a head sums over all tokens, so in a causal model every
-    token reads the future. Taken per token it is causal.
+    token reads the future. Taken per token it is causal. The norm itself, not a head's share of all of them, also grows
+    with the square root of the length: a text of another length than in training is weighted as none was.
     """
 
-    equation: ClassVar[str] = "O_h · H·n_h / Σ_g n_g,  n_h the norm of O_h over the sequence or at the token"
+    equation: ClassVar[str] = "O_h · H·n_h / Σ_g n_g or O_h · n_h,  n_h the norm of O_h over the sequence or at the token"
     reference: ClassVar[str] = "document 003, section 2.2.3"
 
     over: Literal["token", "sequence"] = knob(
         default="token", help="what the norm is taken over; sequence reads the future"
     )
+    by: Literal["share", "norm"] = knob(default="share", help="a head's share of all norms, or the norm itself")
     at: Literal["always", "training"] = knob(default="always", help="training: plain concatenation in evaluation")
 
     @property
@@ -126,6 +128,7 @@ class Reweighted(FusionHooks):
     def __init__(self, spec: Reweight) -> None:
         super().__init__()
         self.over_tokens = (-2, -1) if spec.over == "sequence" else (-1,)
+        self.shares = spec.by == "share"
         self.in_evaluation = spec.at == "always"
 
     def forward(self, o: Tensor, keep: Tensor | None) -> Tensor:
@@ -133,4 +136,4 @@ class Reweighted(FusionHooks):
             return o
         real = o if keep is None else o * keep[:, None, :, None]  # padding has no say in the norm of a sequence
         n = torch.linalg.vector_norm(real, dim=self.over_tokens, keepdim=True)  # (B, H, T|1, 1)
-        return o * (n * o.shape[1] / n.sum(dim=1, keepdim=True).clamp(min=1e-12))
+        return o * (n * o.shape[1] / n.sum(dim=1, keepdim=True).clamp(min=1e-12) if self.shares else n)
