@@ -4,7 +4,7 @@ HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:published
 HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:tuned
 """
 
-from documents import classifier_run, classifier_studied
+from documents import NEVER_LEARNED, classifier_run, classifier_studied
 
 from headtohead import Disentangled, Learned, Rope, Study
 from headtohead.reproduce import Better, Claim, Shown, Sooner, by_familiarity
@@ -37,35 +37,38 @@ tuned = Study(
 
 QUICK = ("train.epochs=2",)  # of `h2h reproduce --quick`
 
+DISENTANGLED = "Disentangled(span=32)"
+
 measure = by_familiarity  # two thirds of the test sentences are in the training set
 
 shown = [
     Shown("doc000.classifier.best_test_acc", published, "Learned", "test/accuracy", take="best", scale=100),
     Shown("doc000.classifier.final_test_acc", published, "Learned", "test/accuracy", scale=100),
     Shown("doc001.classifier.before_training_acc", published, "Learned", "test/accuracy", take="first", scale=100),
-    Shown("doc001.classifier.test_acc", published, "Learned", "test/accuracy", scale=100),
+    Shown("doc001.classifier.test_acc", published, "Learned", "test/accuracy", scale=100, unlike=NEVER_LEARNED),
     Shown("doc004.encoder.acc", published, "Learned", "test/accuracy", take="best", scale=100),
     Shown("doc004.rope.acc", published, "Rope", "test/accuracy", take="best", scale=100),
-    Shown("doc004.disentangled.acc", published, "Disentangled(span=32)", "test/accuracy", take="best", scale=100),
+    Shown("doc004.disentangled.acc", published, DISENTANGLED, "test/accuracy", take="best", scale=100),
 ]
 
+# judged at the rate they share, as the report did: validation has no sentence of the training set, the test set mostly
+# has, and a rate chosen by the one need not be the best for the other
 claims = [
     Claim(
         "004.1",
-        Better(tuned, "Rope"),
-        Sooner(tuned, "Rope", "validation/accuracy"),
-        also=(Better(tuned, "Rope", value="unseen/accuracy"), Better(published, "Rope")),
+        Better(tuned, "Rope", table="shared"),
+        Sooner(tuned, "Rope", "validation/accuracy", table="shared"),
+        also=(Better(tuned, "Rope", value="unseen/accuracy", table="shared"), Better(published, "Rope")),
         picture="sooner",
         because="",
     ),
     Claim(
         "004.2",
-        Better(tuned, "Disentangled(span=32)"),
+        Better(tuned, DISENTANGLED, table="shared"),
         also=(
-            Better(tuned, "Disentangled(span=32)", table="shared"),
-            Better(tuned, "Disentangled(span=32)", value="unseen/accuracy"),
-            Better(published, "Disentangled(span=32)"),
-            Sooner(tuned, "Disentangled(span=32)", "validation/accuracy"),
+            Better(tuned, DISENTANGLED),
+            Better(tuned, DISENTANGLED, value="unseen/accuracy", table="shared"),
+            Better(published, DISENTANGLED),
         ),
         because="",
     ),

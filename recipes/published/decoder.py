@@ -3,7 +3,7 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/decoder.py
 """
 
-from documents import PERPLEXITIES, SMALL, decoder_studied
+from documents import NEVER_LEARNED, PERPLEXITIES, SMALL, decoder_studied
 
 from headtohead import Study
 from headtohead.reproduce import Shown
@@ -27,4 +27,7 @@ decoder = Study(
 
 QUICK = SMALL  # of `h2h reproduce --quick`
 
-shown = [Shown(f"doc001.decoder.{name}", decoder, "as published", metric) for name, metric in PERPLEXITIES.items()]
+shown = [
+    Shown(f"doc001.decoder.{name}", decoder, "as published", metric, unlike=NEVER_LEARNED)
+    for name, metric in PERPLEXITIES.items()
+]

@@ -54,7 +54,7 @@ padding = Study(
     arms={
         "no mask": filled,
         "no mask and attention never trained": filled.set("start", Untrained()),
-        "masked": filled.set("data.prepare", classifier_studied.data.prepare),
+        "masked, not filled": filled.set("data.prepare", classifier_studied.data.prepare),
     },
     seeds=10,
     again=False,
@@ -73,7 +73,7 @@ claims = [
         Moves(padding, "no mask", "filling/before", "filling/after"),
         also=(
             Moves(padding, "no mask and attention never trained", "filling/before", "filling/after"),
-            Better(padding, "masked"),
+            Better(padding, "masked, not filled"),
         ),
         because="The report's parameter count shows that its attention weights never learned; what changed was the "
         "words' vectors. A mask makes the question idle: padding then gets no weight at all.",

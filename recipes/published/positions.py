@@ -8,7 +8,7 @@ The control is the reports' own: learned positions that start with unit variance
 
 import dataclasses
 
-from documents import PERPLEXITIES, SMALL, decoder_studied
+from documents import NEVER_LEARNED, PERPLEXITIES, SMALL, decoder_studied
 
 from headtohead import Alibi, Learned, NoPosition, Rope, Sinusoidal, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -53,7 +53,7 @@ QUICK = SMALL  # of `h2h reproduce --quick`
 
 ARMS = {"learned": "Learned", "sinusoidal": "Sinusoidal", "alibi": "Alibi(slope=1.0)"}
 shown = [
-    Shown(f"doc001.{name}.{figure}", positions, arm, metric)
+    Shown(f"doc001.{name}.{figure}", positions, arm, metric, unlike=NEVER_LEARNED)
     for name, arm in ARMS.items()
     for figure, metric in PERPLEXITIES.items()
 ]

@@ -2,8 +2,9 @@
 
 HEADTOHEAD_DATA=… h2h run recipes/published/speakers.py
 
-If so, a decoder trained on as much text of one Bush alone does best on that Bush. The sentences to classify say who
-spoke them: they are the training text here, without those that stand in a test text.
+If so, training on one Bush instead of Obama, on as many sentences, makes that Bush easier against Obama. The sentences
+to classify say who spoke them: they are the training text here, without those that stand in a test text. Byte pairs and
+bits per byte, for words would be unknown in one text more than in another.
 """
 
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import ClassVar
 
 from documents import SMALL, decoder_studied
 
-from headtohead import Speeches, Study, knob
+from headtohead import Bpe, Speeches, Study, knob
 from headtohead.data.corpora import Text, Texts
-from headtohead.reproduce import Claim, Moves
+from headtohead.reproduce import Claim, Closer, Moves
 
 
 class SpokenBy(Speeches):
@@ -43,7 +44,8 @@ class SpokenBy(Speeches):
         return Texts(Text.of("\n".join(chosen) + "\n"), None, tests)
 
 
-published = decoder_studied.set("evaluate.windows", None).set("evaluate.stride", None)
+published = decoder_studied.set("evaluate.windows", None).set("evaluate.stride", None).set("tokenizer", Bpe(vocab=1000))
+OBAMAS, WS, HS = (f"{name}/bits_per_byte" for name in ("obama", "wbush", "hbush"))
 PUBLISHED, EQUAL = "the training text", "a third of each"
 OBAMA, WBUSH, HBUSH = "Obama alone", "W. Bush alone", "H. Bush alone"
 
@@ -70,14 +72,11 @@ QUICK = SMALL  # of `h2h reproduce --quick`
 claims = [
     Claim(
         "004.3",
-        Moves(speakers, PUBLISHED, "wbush/bits_per_byte", "obama/bits_per_byte"),
-        Moves(speakers, PUBLISHED, "hbush/bits_per_byte", "obama/bits_per_byte"),
-        Moves(speakers, WBUSH, "obama/bits_per_byte", "wbush/bits_per_byte"),
-        Moves(speakers, HBUSH, "obama/bits_per_byte", "hbush/bits_per_byte"),
-        also=(
-            Moves(speakers, EQUAL, "hbush/bits_per_byte", "obama/bits_per_byte"),
-            Moves(speakers, EQUAL, "wbush/bits_per_byte", "obama/bits_per_byte"),
-        ),
-        because="Of the training lines whose speaker is known, most are Obama's, the others H. Bush's, none W. Bush's.",
+        Moves(speakers, PUBLISHED, WS, OBAMAS),
+        Moves(speakers, PUBLISHED, HS, OBAMAS),
+        Closer(speakers, WBUSH, OBAMA, own=WS, other=OBAMAS),
+        Closer(speakers, HBUSH, OBAMA, own=HS, other=OBAMAS),
+        also=(Moves(speakers, EQUAL, WS, OBAMAS), Moves(speakers, EQUAL, HS, OBAMAS)),
+        because="",
     )
 ]

@@ -25,6 +25,7 @@ claims = [
     Claim(
         "002.2",
         *(Alike(widths, f"hidden={width}") for width in (16, 32, 512)),
+        Alike(widths, "hidden=512", than="hidden=16"),
         because="",
     )
 ]

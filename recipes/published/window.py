@@ -1,9 +1,9 @@
-"""000: does the decoder lose anything when a token sees only the eight before it?
+"""000: does the decoder lose anything when a token sees only itself and the seven before it?
 
 HEADTOHEAD_DATA=… h2h run recipes/published/window.py
 """
 
-from documents import PERPLEXITIES, SMALL, decoder_studied
+from documents import PERPLEXITIES, SMALL, VOCABULARY, decoder_studied
 
 from headtohead import Causal, Local, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -21,10 +21,11 @@ window = Study(
 
 QUICK = SMALL  # of `h2h reproduce --quick`
 
+ARMS = {"doc000.decoder": "Causal", "doc000.window8": "Causal & Local", "doc004.decoder": "Causal"}
 shown = [
-    *(Shown(f"doc000.decoder.{name}", window, "Causal", metric) for name, metric in PERPLEXITIES.items()),
-    *(Shown(f"doc000.window8.{name}", window, "Causal & Local", metric) for name, metric in PERPLEXITIES.items()),
-    *(Shown(f"doc004.decoder.{name}", window, "Causal", metric) for name, metric in PERPLEXITIES.items()),
+    Shown(f"{row}.{name}", window, arm, metric, unlike=VOCABULARY)
+    for row, arm in ARMS.items()
+    for name, metric in PERPLEXITIES.items()
 ]
 
 claims = [

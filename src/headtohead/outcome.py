@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -323,6 +323,7 @@ class Outcome:
         judged = compare_all(
             base, {name: _values(rows, control) for name, rows in variants.items()}, margin, better=self.said["better"]
         )
+        judged = {name: not_by_survivors(verdict, control, variants[name]) for name, verdict in judged.items()}
         made = [self._arm(arm, control, variants[arm["name"]], judged[arm["name"]]) for arm in arms[1:]]
         return Verdicts(
             question=self.said["question"],
@@ -454,12 +455,32 @@ class Outcome:
         yield from dict.fromkeys(f"no test over texts: {trouble}" for trouble in self._torn)
         if len(measured) > 1:
             yield f"{' and '.join(measured.values())} were measured on different texts: their figures do not compare"
+        for arm, rows in variants.items():
+            if gone := came_to_nothing(rows) ^ came_to_nothing(control):
+                yield (
+                    f"{arm} or the control diverged or collapsed where the other did not, in {len(gone)} of "
+                    f"{len(rows)} pairs: those that are left do not speak for it"
+                )
         for tuned in self.said["tuning"]:
             for path in tuned["edge"]:
                 yield (
                     f"{tuned['arm']} was best at {path} = {tuned['best'][path]}, the edge of the grid: "
                     "a better value may lie beyond"
                 )
+
+
+def came_to_nothing(rows: Iterable[RunRow]) -> set[int]:
+    return {row.seed for row in rows if row.status in ("diverged", "collapsed")}
+
+
+def not_by_survivors(v: Verdict, control: Iterable[RunRow], variant: Iterable[RunRow]) -> Verdict:
+    """Runs that came to nothing are in no mean. Whoever lost some that the other completed must not look good by those
+    that are left."""
+    lost, spared = came_to_nothing(variant), came_to_nothing(control)
+    flattered = ({"better", "equivalent"} if lost - spared else set()) | (
+        {"worse", "equivalent"} if spared - lost else set()
+    )
+    return dataclasses.replace(v, verdict="unresolved") if v.verdict in flattered else v
 
 
 def _without(rows: list[RunRow]) -> tuple[Excluded, ...]:

@@ -236,9 +236,11 @@ class Study:
 
     @property
     def id(self) -> str:
-        """Names the family of comparisons: arms and seeds that are added later belong to it."""
-        said = [self.control.id, sorted(self.paths), self.measured, sorted((k, str(v)) for k, v in self.tune.items())]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+        """Names the family of comparisons: arms and seeds that are added later belong to it. So do files: two of the
+        same name in two folders are two studies, though a run is known by what is in them."""
+        tuned = sorted((k, str(v)) for k, v in self.tune.items())
+        said = [self.control.to_json(), sorted(self.paths), self.measured, tuned, self.tuning_seeds if tuned else 0]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
     def grid(self) -> Iterator[dict[str, Any]]:
         for chosen in itertools.product(*self.tune.values()):

@@ -6,6 +6,7 @@ A new part is tested here by being written down: nothing in this file names it.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import random
@@ -638,19 +639,18 @@ def test_shift_and_shuffle_lay_whole_heads_side_by_side():
 
 def test_reweight_is_its_equation():
     o, keep = heads_said(), torch.tensor([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1]]).bool()
-    for over in ("token", "sequence"):
-        for at in ("always", "training"):
-            for training in (True, False):
-                out = parse(f"Reweight(over={over}, at={at})").build(SMALL.dims, 0).train(training)(o, keep)
-                if at == "training" and not training:
-                    assert torch.equal(out, o)
-                    continue
-                for b in range(2):
-                    for t in keep[b].nonzero()[:, 0].tolist():
-                        tokens = keep[b].nonzero()[:, 0] if over == "sequence" else torch.tensor([t])
-                        n = [float(o[b, h, tokens].pow(2).sum().sqrt()) for h in range(4)]
-                        for h in range(4):
-                            close(out[b, h, t], o[b, h, t] * 4 * n[h] / sum(n))
+    ways = itertools.product(("token", "sequence"), ("share", "norm"), ("always", "training"), (True, False))
+    for over, by, at, training in ways:
+        out = parse(f"Reweight(over={over}, by={by}, at={at})").build(SMALL.dims, 0).train(training)(o, keep)
+        if at == "training" and not training:
+            assert torch.equal(out, o)
+            continue
+        for b in range(2):
+            for t in keep[b].nonzero()[:, 0].tolist():
+                tokens = keep[b].nonzero()[:, 0] if over == "sequence" else torch.tensor([t])
+                n = [float(o[b, h, tokens].pow(2).sum().sqrt()) for h in range(4)]
+                for h in range(4):
+                    close(out[b, h, t], o[b, h, t] * (4 * n[h] / sum(n) if by == "share" else n[h]))
 
 
 ACTIVATIONS: dict[str, Callable[[float], float]] = {

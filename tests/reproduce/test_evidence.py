@@ -13,7 +13,8 @@ import pytest
 from headtohead import Arm, Learned, NoPosition, Rope, Study, stats
 from headtohead.errors import InputError
 from headtohead.outcome import Outcome, load_outcome
-from headtohead.reproduce import Alike, Better, Claim, Interaction, Moves, Near, NotBetter, Shown, Sooner
+from headtohead.reproduce import Alike, Better, Claim, Closer, Interaction, Moves, Near, Not, NotBetter, Shown, Sooner
+from headtohead.reproduce.evidence import steps_to
 from headtohead.reproduce.tables import row_of
 
 SEEDS = range(10)
@@ -145,10 +146,24 @@ def test_not_better_than_frequencies(stored, loss, word):
     assert NotBetter(STUDY, "Rope", than="frequencies/loss", margin=0.05).judge(outcomes).word == word
 
 
-def test_runs_that_all_diverge_have_learned_nothing(stored):
-    outcomes = stored({"Learned": near(3), "Rope": [math.nan] * 10}, {"Rope": {"frequencies/loss": [3.0] * 10}})
+@pytest.mark.parametrize("gone", [10, 9, 5])
+def test_runs_that_diverge_have_learned_nothing(stored, gone):
+    losses = [math.nan] * gone + near(3, 1, 0.01)[gone:]
+    outcomes = stored({"Learned": near(3), "Rope": losses}, {"Rope": {"frequencies/loss": [3.0] * 10}})
     found = NotBetter(STUDY, "Rope", than="frequencies/loss", margin=0.05).judge(outcomes)
-    assert (found.word, found.effect) == ("holds", "all 10 runs diverged")
+    assert found.word == "holds"
+    assert found.verdict.pairs == 10
+    assert f"{gone} of 10 runs diverged" in found.effect
+
+
+def test_an_arm_is_not_better_by_the_runs_that_did_not_diverge(stored):
+    losses = [math.nan] * 3 + near(2.5, 1)[3:]
+    outcomes = stored({"Learned": near(3), "Rope": losses, "NoPosition": near(2.5, 2)}, margin=None)
+    assert Better(STUDY, "Rope").judge(outcomes).word == "unresolved"
+    assert Better(STUDY, "Rope", than="NoPosition").judge(outcomes).word == "unresolved"
+    assert Better(STUDY, "NoPosition").judge(outcomes).word == "holds"
+    (note,) = [n for n in outcomes(STUDY).verdicts().notes if "diverged" in n]
+    assert note.startswith("Rope or the control diverged or collapsed where the other did not, in 3 of 10 pairs")
 
 
 @pytest.mark.parametrize(
@@ -159,12 +174,53 @@ def test_near(stored, value, word):
     assert Near(STUDY, "Rope", "validation/accuracy", 0.5, within=0.05).judge(outcomes).word == word
 
 
-def test_sooner_looks_at_the_way_and_not_at_the_end(stored):
+def test_sooner_counts_steps_and_not_the_level(stored):
+    """Rope has the better curve throughout, and needs as long for its own nine tenths."""
     more = {"Learned": {"late": [1.0] * 10}, "Rope": {"late": [0.1] * 10}}
     outcomes = stored({"Learned": near(3), "Rope": near(3)}, more)
     found = Sooner(STUDY, "Rope", "validation/loss").judge(outcomes)
+    assert found.says.startswith("Rope against Learned, steps to nine tenths of the way")
+    assert found.verdict.pairs == 10
+
+
+@pytest.mark.parametrize(
+    ("way", "steps"),
+    [
+        ([(0, 6.0), (10, 5.0), (20, 5.0)], 9),
+        ([(0, 6.0), (10, 5.5), (20, 5.0)], 18),
+        ([(0, 0.3), (10, 0.9), (20, 0.8)], 10 * 0.45 / 0.6),  # higher is better; it overshoots
+        ([(0, 1.0), (10, 1.0)], math.nan),
+        ([(0, 1.0)], math.nan),
+    ],
+)
+def test_steps_to_a_share_of_the_way(way, steps):
+    assert steps_to(way, 0.9) == pytest.approx(steps, nan_ok=True)
+
+
+def test_closer_is_about_the_gap_between_two_figures(stored):
+    own = {
+        "Learned": {"a/loss": near(3), "b/loss": near(2.5, 1)},
+        "Rope": {"a/loss": near(2, 2), "b/loss": near(2.5, 3)},
+    }
+    outcomes = stored({"Learned": near(3), "Rope": near(3, 1)}, own)
+    found = Closer(STUDY, "Rope", "Learned", own="a/loss", other="b/loss").judge(outcomes)
     assert found.word == "holds"
-    assert found.verdict.difference == pytest.approx(-0.9 * (1 + 1 / 2 + 1 / 4) / 3)
+    assert found.verdict.difference == pytest.approx(-1, abs=0.2)
+    assert Closer(STUDY, "Learned", "Rope", own="a/loss", other="b/loss").judge(outcomes).word == "does not hold"
+
+
+def test_not_turns_evidence_round(stored):
+    outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1), "NoPosition": near(3, 2, 0.5)}, margin=None)
+    assert Not(Better(STUDY, "Rope"), "useless").judge(outcomes).word == "does not hold"
+    assert Not(Better(STUDY, "NoPosition"), "useless").judge(outcomes).word == "unresolved"
+    found = Not(Better(STUDY, "Learned", than="Rope"), "useless").judge(outcomes)
+    assert (found.word, found.says) == ("holds", "useless: Learned against Rope, validation/loss")
+
+
+def test_the_same_runs_are_not_counted_twice(stored):
+    outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1)}, margin=None)
+    _, found, _ = Claim("001.1", Better(STUDY, "Rope"), Better(STUDY, "Rope", table="shared")).judged(outcomes)
+    assert len(found) == 1
 
 
 def test_interaction_is_a_difference_of_differences(stored):

@@ -107,7 +107,7 @@ class Reweight(Fusion):
     with the square root of the length: a text of another length than in training is weighted as none was.
     """
 
-    equation: ClassVar[str] = "O_h · H·n_h / Σ_g n_g or O_h · n_h,  n_h the norm of O_h over the sequence or at the token"
+    equation: ClassVar[str] = "O_h · H·n_h / Σ_g n_g, or O_h · n_h;  n_h the norm of O_h, of the sequence or the token"
     reference: ClassVar[str] = "document 003, section 2.2.3"
 
     over: Literal["token", "sequence"] = knob(

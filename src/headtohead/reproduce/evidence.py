@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 from headtohead import stats
 from headtohead.errors import InputError, nearest
 from headtohead.metrics import absolute, better_way, figure_of, text_of, value_of
-from headtohead.outcome import Outcome, RunRow
+from headtohead.outcome import Outcome, RunRow, not_by_survivors
 from headtohead.store import Record
 from headtohead.study import Study
 from headtohead.wording import interval_text
@@ -87,7 +88,7 @@ class Claim:
         object.__setattr__(self, "picture", picture)
 
     def judged(self, outcomes: Outcomes) -> tuple[Word, list[Finding], list[Finding]]:
-        found = [e.judge(outcomes) for e in self.evidence]
+        found = _once([e.judge(outcomes) for e in self.evidence])
         words = [f.word for f in found]
         word: Word = (
             "does not hold"
@@ -97,6 +98,11 @@ class Claim:
             else "unresolved"
         )
         return word, found, [e.judge(outcomes) for e in self.also]
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """Arms whose own best rate is the shared one are the same runs twice."""
+    return list({(f.runs, f.metric, f.effect) if f.runs else f.says: f for f in reversed(findings)}.values())[::-1]
 
 
 # -- values of stored runs ---------------------------------------------------------------------------------------------
@@ -115,6 +121,12 @@ def rows_of(outcome: Outcome, arm: str, table: str | None) -> list[RunRow]:
 def _title(outcome: Outcome, table: str | None) -> str:
     """Of the table asked for; a study that was not tuned has but one."""
     return table if table in outcome.titles else outcome.titles[0]
+
+
+def _which(outcome: Outcome, table: str | None) -> str:
+    title = _title(outcome, table)
+    said = {"": "", "own best": ", each at its own best rate", "shared": ", at the control's rate"}
+    return said.get(title, f", {title}")
 
 
 def value_in(outcome: Outcome, row: RunRow, name: str) -> float:
@@ -139,8 +151,10 @@ def _paired(control: dict[int, float], variant: dict[int, float]) -> tuple[list[
     return [control[s] for s in seeds], [variant[s] for s in seeds]
 
 
-def _values(outcome: Outcome, rows: list[RunRow], name: str) -> dict[int, float]:
-    return {row.seed: value_in(outcome, row, name) for row in rows}
+def _values(outcome: Outcome, rows: list[RunRow], name: str, *, collapsed: bool = False) -> dict[int, float]:
+    """By seed, of the runs that came to their end; of those that learned nothing, too, where that is the question."""
+    good = ("complete", "collapsed") if collapsed else ("complete",)
+    return {row.seed: value_in(outcome, row, name) for row in rows if row.status in good}
 
 
 def _effect(name: str, v: stats.Verdict) -> str:
@@ -194,16 +208,14 @@ class Better(Evidence):
         outcome = outcomes(self.study)
         name = self.value or outcome.metric
         control, variant = rows_of(outcome, self.than, self.table), rows_of(outcome, self.arm, self.table)
-        said = f"{self.arm} against {control[0].arm}, {name}" + self._which(outcome)
+        said = f"{self.arm} against {control[0].arm}, {name}" + _which(outcome, self.table)
         if name == outcome.metric and self._family(outcome):
             row = outcome.verdicts(_title(outcome, self.table))[self.arm]  # corrected for every arm of the study
             v = row.verdict
         else:
-            ok = {row.seed for row in control if row.status == "complete"} & {
-                row.seed for row in variant if row.status == "complete"
-            }
-            a, b = ({s: x for s, x in _values(outcome, rows, name).items() if s in ok} for rows in (control, variant))
+            a, b = (_values(outcome, rows, name) for rows in (control, variant))
             v = stats.compare(*_paired(a, b), self._margin(outcome, a), better=better_way(name))
+            v = not_by_survivors(v, control, variant)
         return _found(outcome, said, _word(v, self.wanted), name, v, control, variant)
 
     def _family(self, outcome: Outcome) -> bool:
@@ -215,11 +227,6 @@ class Better(Evidence):
         asked = outcome.said["margin"]
         finite = [x for x in control.values() if math.isfinite(x)]
         return absolute(asked, sum(finite) / len(finite)) if asked is not None and finite else None
-
-    def _which(self, outcome: Outcome) -> str:
-        title = _title(outcome, self.table)
-        said = {"": "", "own best": ", each at its own best rate", "shared": ", at the control's rate"}
-        return said.get(title, f", {title}")
 
 
 @dataclass(frozen=True)
@@ -258,6 +265,47 @@ class Moves(Evidence):
 
 
 @dataclass(frozen=True)
+class Closer(Evidence):
+    """An arm brings one figure closer to another than a second arm does: of own − other, the arm less the second."""
+
+    study: Study
+    arm: str
+    than: str
+    own: str
+    other: str
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        both = [rows_of(outcome, arm, None) for arm in (self.than, self.arm)]
+        gaps = [self._gaps(outcome, rows) for rows in both]
+        v = stats.compare(*_paired(*gaps))
+        each = "; ".join(f"{rows[0].arm} {np.mean(list(g.values())):+.3f}" for rows, g in zip(both, gaps, strict=True))
+        said = f"{self.own} − {self.other}: {each}"
+        return _found(outcome, said, _word(v, ("better",)), self.own, v, *both)
+
+    def _gaps(self, outcome: Outcome, rows: list[RunRow]) -> dict[int, float]:
+        a, b = (_values(outcome, rows, name) for name in (self.own, self.other))
+        return {seed: a[seed] - b[seed] for seed in a.keys() & b.keys()}
+
+
+@dataclass(frozen=True)
+class Not(Evidence):
+    """The other way round: it holds where the evidence does not."""
+
+    evidence: Evidence
+    says: str
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        found = self.evidence.judge(outcomes)
+        opposite: dict[Word, Word] = {"holds": "does not hold", "does not hold": "holds", "unresolved": "unresolved"}
+        return dataclasses.replace(found, word=opposite[found.word], says=f"{self.says}: {found.says}")
+
+    @property
+    def study(self) -> Study | None:
+        return getattr(self.evidence, "study", None)
+
+
+@dataclass(frozen=True)
 class NotBetter(Evidence):
     """Of the same runs the study's metric is no better than another figure, or better by less than the margin."""
 
@@ -269,11 +317,11 @@ class NotBetter(Evidence):
     def judge(self, outcomes: Outcomes) -> Finding:
         outcome = outcomes(self.study)
         rows = rows_of(outcome, self.arm, None)
-        base, own = _values(outcome, rows, self.than), _values(outcome, rows, outcome.metric)
-        diverged = [row for row in rows if row.status == "diverged"]
+        base, own = (_values(outcome, rows, name, collapsed=True) for name in (self.than, outcome.metric))
+        diverged = [row.seed for row in rows if row.status == "diverged"]
         said = f"{rows[0].arm} against {self.than}, {outcome.metric}"
-        if diverged and len(diverged) == len(rows):
-            return _found(outcome, said, "holds", outcome.metric, None, rows, effect=f"all {len(rows)} runs diverged")
+        for seed in diverged:  # it gained nothing
+            base[seed] = own[seed] = 0.0
         v = stats.compare(*_paired(base, own), better=better_way(outcome.metric))
         sign = 1 if better_way(outcome.metric) == "lower" else -1
         worst, best = sorted((-sign * v.low, -sign * v.high))  # gains over the other figure, with the interval's ends
@@ -298,7 +346,7 @@ class Near(Evidence):
     def judge(self, outcomes: Outcomes) -> Finding:
         outcome = outcomes(self.study)
         rows = rows_of(outcome, self.arm, self.table)
-        values = list(_values(outcome, rows, self.value).values())
+        values = list(_values(outcome, rows, self.value, collapsed=True).values())
         v = stats.compare([self.number] * len(values), values, self.within, better=better_way(self.value))
         mean = text_of(self.value, self.number + v.difference)
         said = f"{self.arm}{', at the shared rate' if self.table == 'shared' else ''}: {self.value} {mean}"
@@ -308,7 +356,8 @@ class Near(Evidence):
 
 @dataclass(frozen=True)
 class Sooner(Evidence):
-    """An arm learns sooner than the control: better in the mean over all looks on the way."""
+    """An arm converges sooner than the control: fewer steps to nine tenths of the way from its own first look to its
+    own last. How good that last look is does not matter here."""
 
     study: Study
     arm: str
@@ -318,15 +367,27 @@ class Sooner(Evidence):
     def judge(self, outcomes: Outcomes) -> Finding:
         outcome = outcomes(self.study)
         both = [rows_of(outcome, arm, self.table) for arm in ("control", self.arm)]
-        a, b = ({row.seed: self._mean(outcome, row) for row in rows} for rows in both)
-        v = stats.compare(*_paired(a, b), better=better_way(self.value))
-        said = f"{self.arm} against {both[0][0].arm}, the mean of {self.value} over all looks on the way"
-        return _found(outcome, said, _word(v, ("better",)), self.value, v, *both)
+        a, b = ({row.seed: self._steps(outcome, row) for row in rows if row.status == "complete"} for rows in both)
+        v = stats.compare(*_paired(a, b))
+        said = f"{self.arm} against {both[0][0].arm}, steps to nine tenths of the way of {self.value}"
+        return _found(outcome, said + _which(outcome, self.table), _word(v, ("better",)), "way/steps", v, *both)
 
-    def _mean(self, outcome: Outcome, row: RunRow) -> float:
+    def _steps(self, outcome: Outcome, row: RunRow) -> float:
         looks = Record(outcome.home / "runs" / row.run).metrics
-        values = [x[self.value] for x in looks if x.get(self.value) is not None and x["step"] > 0]
-        return sum(values) / len(values) if values else math.nan
+        way = [(x["step"], x[self.value]) for x in looks if x.get(self.value) is not None]
+        return steps_to(way, 0.9)
+
+
+def steps_to(way: list[tuple[int, float]], share: float) -> float:
+    """Where a curve of (step, value) first crosses a share of the way from its first value to its last."""
+    if len(way) < 2 or way[0][1] == way[-1][1]:
+        return math.nan
+    first, last = way[0][1], way[-1][1]
+    done = [(step, (value - first) / (last - first)) for step, value in way]
+    for (step, x), (then, y) in itertools.pairwise(done):
+        if y >= share:
+            return step + (then - step) * (share - x) / (y - x)
+    return float(way[-1][0])
 
 
 @dataclass(frozen=True)

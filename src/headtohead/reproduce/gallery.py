@@ -81,14 +81,16 @@ def _contradiction(figure: Any, loaded: Loaded) -> None:
 
 
 def _future(axes: Any, outcome: Outcome) -> None:
-    """The same tokens where the window goes on behind them and where it ends there."""
-    series = {
-        name: np.array([_values(outcome, name, metric) for metric in ("whole/loss", "cut/loss")])
-        for _, name in outcome.rows
-    }
-    _slopes(axes, series, ("the text goes on", "the text ends there"))
-    axes.set_ylabel("loss of the same tokens, nats")
-    axes.legend(frameon=False, loc="upper left")
+    """The same tokens where the window goes on behind them and where it ends there: a causal model cannot tell."""
+    names = [name for _, name in outcome.rows]
+    for n, name in enumerate(names):
+        whole, cut = (np.array(_values(outcome, name, metric)) for metric in ("whole/loss", "cut/loss"))
+        axes.plot(1000 * (cut - whole), np.full(len(cut), n), "o", color=ARMS[1], alpha=0.35, ms=6)
+    axes.axvline(0, color=QUIET, lw=1)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("what the same tokens cost more where the text ends there, thousandths of a nat")
+    _plain(axes)
 
 
 def _memorised(axes: Any, outcome: Outcome) -> None:

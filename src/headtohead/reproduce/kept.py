@@ -12,13 +12,14 @@ from headtohead.errors import InputError
 from headtohead.metrics import figure_of
 from headtohead.outcome import Outcome, load_outcome
 from headtohead.store import Record
+from headtohead.study import Study
 
 FORMAT = 1
 LEFT_OUT = ("data", "warnings")  # of a result: the same for all runs on the same text, kept once
 
 
-def packed(outcome: Outcome) -> dict[str, Any]:
-    """Everything that a verdict or a curve needs."""
+def packed(outcome: Outcome, name: str) -> dict[str, Any]:
+    """Everything that a verdict or a curve needs, under the study's own name, whatever a store calls it."""
     ids = _runs(outcome.said)
     data: list[Any] = []
     runs: dict[str, Any] = {}
@@ -38,7 +39,8 @@ def packed(outcome: Outcome) -> dict[str, Any]:
             "curve": _curve(record, outcome.metric),
             "measures": record.measures,
         }
-    return {"format": FORMAT, "study": outcome.said, "environment": environment, "data": data, "runs": runs}
+    said = {**outcome.said, "name": name}
+    return {"format": FORMAT, "study": said, "environment": environment, "data": data, "runs": runs}
 
 
 def _runs(said: dict[str, Any]) -> list[str]:
@@ -55,7 +57,7 @@ def _curve(record: Record, metric: str) -> list[dict[str, Any]]:
 
 def write(outcome: Outcome, file: Path) -> None:
     """One run a line: a run that changes is a line that changes."""
-    said = store.plain(packed(outcome))
+    said = store.plain(packed(outcome, file.stem))
     runs = said.pop("runs")
     head = json.dumps(said, indent=1, ensure_ascii=False)[:-2]
     lines = ",\n".join(
@@ -75,6 +77,21 @@ def read(file: Path) -> dict[str, Any]:
     if newer:
         raise InputError(f"{file} was written by a newer version of headtohead: update this one to read it")
     return said
+
+
+def check(file: Path, study: Study) -> None:
+    """Refuse results of what the recipe no longer says."""
+    said = read(file)["study"]
+    arms = {arm["name"]: arm["spec"] for arm in said["tables"][0]["arms"]}
+    wanted = {variant.name: variant.arm.to_json() for variant in study.variants}
+    same = (
+        said["id"] == study.id
+        and (said["margin"], said["seeds"]) == (study.margin, list(study.all_seeds))
+        and list(arms) == list(wanted)
+        and (study.tune or store.plain(wanted) == arms)
+    )
+    if not same:
+        raise InputError(f"{file} is of another version of its recipe: h2h reproduce, then h2h reproduce --keep")
 
 
 def unpacked(file: Path, home: Path) -> Outcome:

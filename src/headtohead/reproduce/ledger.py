@@ -70,7 +70,8 @@ def short(claims: Sequence[Judged], page: str) -> str:
     """Claim, verdict and effect, with links into the ledger."""
     rows = []
     for c in claims:
-        effect = next((f.effect for f in c.findings if f.effect), "")
+        said = [f for f in c.findings if f.effect]
+        effect = next((f.effect for f in said if f.word == c.word), said[0].effect if said else "")
         rows.append([f"[{c.claim.id}]({page}#{c.anchor})", c.says, MARKS[c.word], effect])
     return table(["", "claim", "verdict", "effect"], rows)
 
@@ -82,17 +83,22 @@ def markdown(claims: Sequence[Judged], interactions: Interactions, rows: Sequenc
     parts = [
         "# The claims ledger\n",
         f"{summary(claims)} Written by `h2h reproduce --claims` from the runs stored in `recipes/published/measured/`; "
-        "nothing here is typed by hand. `h2h reproduce` trains them all again.\n",
+        "explanations are by the recipes' authors. `h2h reproduce` trains them all again.\n",
         "A claim *holds* if every comparison it rests on does, *does not hold* if one of them is decided the other "
-        "way, and is *unresolved* where the runs cannot tell. Differences are variant − control over pairs of runs "
-        "with the same seed, with a 95 % interval; tests are exact sign flips, corrected for all arms of a study.\n",
+        "way, and is *unresolved* where the runs cannot tell. An effect is a mean over pairs of runs with the same "
+        "seed, variant − control unless it says otherwise, with its 95 % interval; tests are exact sign flips. Arms "
+        "held against a study's control by its own metric are corrected for all its arms, other comparisons stand "
+        "alone. *As good as* means that the 90 % interval lies within the margin.\n",
         table(["", "claim", "design", "verdict", "effect", "what explains it"], map(_overview, claims)),
         "",
         *(_section(c) for c in claims),
     ]
     if interactions:
         parts.append("## Where two reports contradict each other\n")
-        parts += [f"- {f.says}. The one less the other: {f.measured}. {asked.because}" for asked, f in interactions]
+        parts += [
+            f"- {f.says}. The one less the other: {f.measured} (**{f.word}**). {asked.because}"
+            for asked, f in interactions
+        ]
         parts.append("")
     parts.append("## Published and measured\n")
     parts.append("A published figure *matches* where one more run of ours would fall in 95 cases of a hundred.\n")

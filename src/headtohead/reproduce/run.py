@@ -56,7 +56,9 @@ def outcomes_stored(experiment: Experiment, where: Path, room: Path) -> Outcomes
     """Of runs whose results are kept beside the recipes; `room` is a folder to unpack them in."""
 
     def of(study: Study) -> Outcome:
-        return kept.unpacked(where / STORED / f"{experiment.name_of(study)}.json", room / experiment.name)
+        file = where / STORED / f"{experiment.name_of(study)}.json"
+        kept.check(file, study)
+        return kept.unpacked(file, room / experiment.name)
 
     return _once(of)
 
