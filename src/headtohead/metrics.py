@@ -49,6 +49,8 @@ def value_of(result: dict[str, Any], metric: str) -> float:
     else:
         sizes = [values[f"{name}/{'tokens' if f'{name}/tokens' in values else 'texts'}"] for name in names]
     inner = "loss" if figure == "perplexity" else figure
+    if any(values.get(f"{name}/{inner}") is None for name in names):
+        return math.nan
     mean = sum(values[f"{name}/{inner}"] * size for name, size in zip(names, sizes, strict=True)) / sum(sizes)
     return math.exp(min(mean, 700)) if figure == "perplexity" else float(mean)
 

@@ -84,6 +84,8 @@ def plan(
     study: Study, effect: float | str, *, jobs: int | None = None, seconds: float = SECONDS, home: Path | None = None
 ) -> Iterator[StudyEvent | Forecast]:
     """Events of the trial, then the forecast. What the store has of the study already is taken instead of a trial."""
+    if len(study.variants) < 2:
+        raise InputError("nothing is compared here: h2h plan is for a study with something to vary")
     home, jobs = home or store.home(), jobs or os.cpu_count() or 1
     folder = folder_of(study, home)
     steps = work_on(study.control).steps

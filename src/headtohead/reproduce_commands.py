@@ -64,7 +64,8 @@ def forecast(found: list[Experiment], quick: bool, home: Path, jobs: int | None)
 def follow(
     found: list[Experiment], quick: bool, home: Path, jobs: int | None, save_every: float, screen: Console
 ) -> bool:
-    """Train and measure what is missing, study by study; whether it came to its end."""
+    """Train and measure what is missing, study by study; whether it came to its end. A study some of whose runs failed
+    does not keep the others from theirs."""
     total = sum(len(e.studies) for e in found)
     number = 0
     for experiment in found:
@@ -81,7 +82,12 @@ def follow(
                     for share in run.measured(outcome, experiment.name, experiment.measure):
                         status.update(f"reading the weights, {share:.0%}")
             if not quick:
-                kept.write(outcome, home / "published" / f"{name}.json")
+                file = home / "published" / f"{name}.json"
+                try:
+                    kept.write(outcome, file)
+                except InputError as error:
+                    file.unlink(missing_ok=True)  # of an earlier, whole one
+                    screen.print(f"{study.name} is not whole: {error}", markup=False, soft_wrap=True)
     return True
 
 
@@ -94,6 +100,9 @@ def after(found: list[Experiment], quick: bool, home: Path, keep: bool) -> Itera
     for experiment in found:
         for name in experiment.studies:
             mine, stored = home / "published" / f"{name}.json", WHERE / run.STORED / f"{name}.json"
+            if not mine.is_file():
+                yield f"{name} is not whole, and not compared with what is stored"
+                continue
             if stored.is_file():
                 more, both = kept.differences(kept.read(mine), kept.read(stored))
                 changed, common = changed + more, common + both

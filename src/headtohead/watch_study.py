@@ -32,14 +32,14 @@ class Board:
     stage: Stage | None = None
     said: dict[str, str] = field(default_factory=dict)  # run → what its cell says
     share: dict[str, float] = field(default_factory=dict)  # run → how much of it is done
-    fresh: set[str] = field(default_factory=set)  # trained in this call, at least in part
+    fresh: set[str] = field(default_factory=set)  # trained in this call, at least in part, in whatever stage
     begun: float = field(default_factory=time.monotonic)
     before: float = 0.0  # shares that were there when this call began
 
     def hear(self, event: StudyEvent) -> None:
         if isinstance(event, Stage):
             self.stage, self.begun, self.before = event, time.monotonic(), 0.0
-            self.said, self.share, self.fresh = {}, {}, set()
+            self.said, self.share = {}, {}
         elif isinstance(event, Started):
             self.fresh.add(event.id)
             self.before += event.done / event.steps
@@ -67,13 +67,16 @@ class Board:
             return "torn"
         if result.get("status") != "complete":
             return "diverged"
-        metric = self.metric
-        if self.stage and self.stage.title == "tuning":
-            metric = f"validation/{figure_of(metric)}"
         try:
-            return text_of(metric, value_of(result, metric))
+            return text_of(self.shown, value_of(result, self.shown))
         except (InputError, KeyError, TypeError):
             return "done"
+
+    @property
+    def shown(self) -> str:
+        """Tuning is judged by the validation set."""
+        tuning = self.stage is not None and self.stage.title == "tuning"
+        return f"validation/{figure_of(self.metric)}" if tuning else self.metric
 
     @property
     def runs(self) -> int:
@@ -147,7 +150,7 @@ def follow(events: Iterable[StudyEvent], console: Console, metric: str) -> tuple
         elif isinstance(event, Failed):
             _say(f"{names.get(event.id)} failed: {event.reason}", console)
         elif isinstance(event, Finished) and not event.already:
-            _say(f"{names.get(event.id)}: {metric} {board.said[event.id]}; {board.line()}", console)
+            _say(f"{names.get(event.id)}: {board.shown} {board.said[event.id]}; {board.line()}", console)
             last = time.monotonic()
         elif isinstance(event, NotBegun) and event.runs:
             _say(f"{event.runs} runs were not begun", console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import subprocess
@@ -483,6 +484,9 @@ def test_a_run_by_its_command(run, tmp_path):
     assert f"{run.result['values']['test/loss']:.4g}" in card
     assert "--set 'model.position=Rope()'" in card
     assert "--data mine.txt" in card
+    assert "--seed" not in card
+    elsewhere = dataclasses.replace(trained, spec=dataclasses.replace(trained.spec, seed=7, threads=2))
+    assert _training(elsewhere)[3].endswith("--seed 7 --threads 2")
     assert str(tmp_path) not in card
     assert run.result["warnings"][0] in card
     again = h2h("export", run.id[:6], "out")

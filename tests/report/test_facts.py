@@ -118,3 +118,10 @@ def test_differences_are_seed_by_seed(home: Path):
     found = outcome.differences("")
     assert set(found["Rope"]) == {0, 1, 3, 4, 5}
     assert sum(found["Alibi"].values()) / 6 == pytest.approx(outcome.verdicts()["Alibi"].verdict.difference)
+
+
+def test_failures_of_tuned_arms_are_told_by_table(home: Path):
+    outcome = stored(home, {"Rope": -0.3}, lost={("Rope", 0): "diverged"})
+    (table,) = outcome.said["tables"]
+    outcome.said["tables"] = [{**table, "title": "own best"}]
+    assert [(f.arm, f.seeds) for f in facts.failures(outcome)] == [("Rope, own best", (0,))]

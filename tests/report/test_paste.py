@@ -66,3 +66,24 @@ def test_methods_hold_for_this_study_alone(home: Path):
     assert "corrected" not in text
     assert "differed from itself" not in text
     assert "One run has no value" in text
+
+
+def test_methods_of_tuned_arms_say_whose_settings_they_have(home: Path):
+    outcome = stored(home, {"Rope": -0.3})
+    (table,) = outcome.said["tables"]
+    outcome.said["tables"] = [{**table, "title": title} for title in ("own best", "shared")]
+    outcome.said["tuning"] = [
+        {"arm": "Rope", "best": {"train.optimizer.lr": 0.01}, "edge": [], "metric": "", "grid": []}
+    ]
+    table["arms"][0]["spec"]["evaluate"] = {"keep": "best"}
+    own, shared = (methods(outcome, outcome.verdicts(title)) for title in ("own best", "shared"))
+    assert "differs from it in model.position, each at settings chosen for it, on" in own
+    assert "For every arm train.optimizer.lr was chosen" in own
+    assert "differs from it in model.position alone, on" in shared
+    assert "For the control, and so for all arms, train.optimizer.lr was chosen" in shared
+    assert "of the weights that did best on the validation set" in own
+
+
+def test_methods_promise_no_order_where_batches_differ(home: Path):
+    outcome = stored(home, {"Rope": -0.3}, vary=["train.batch"])
+    assert "batches come in the same order" not in methods(outcome, outcome.verdicts())

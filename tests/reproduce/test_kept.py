@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from headtohead.reproduce.evidence import measures_of
 from headtohead.reproduce.run import measured
 from headtohead.store import Record
 from runs.small import train
+from study.small import study
 
 
 def test_the_verdicts_are_the_same(outcome, tmp_path):
@@ -118,3 +121,20 @@ def test_a_torn_file_is_said_to_be_torn(tmp_path):
     file.write_text(json.dumps({"format": 99}))
     with pytest.raises(InputError, match="newer version"):
         kept.read(file)
+
+
+def test_results_of_another_version_of_the_recipe_are_refused(outcome, tmp_path):
+    file = tmp_path / "kept" / "tiny.json"
+    kept.write(outcome, file)
+    told = study(Path(outcome.said["corpus"]), "evaluate.snapshots=3", seeds=6, metric="validation/loss", again=True)
+    kept.check(file, told)
+    assert kept.read(file)["study"]["name"] == "tiny"
+    others = [
+        dataclasses.replace(told, seeds=5),
+        dataclasses.replace(told, margin="1%"),
+        dataclasses.replace(told, vary={"model.position": ["Learned", "Rope"]}),
+        told.set("train.batch=8"),
+    ]
+    for other in others:
+        with pytest.raises(InputError, match="another version of its recipe"):
+            kept.check(file, other)

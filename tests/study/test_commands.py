@@ -99,6 +99,17 @@ def test_recipes_are_listed_with_their_command():
     assert h2h("run", "mine", "--seeds", 2, "--jobs", 1).code == 0
 
 
+@pytest.mark.usefixtures("home", "text")
+def test_a_plan_needs_something_to_compare():
+    recipe = (
+        'from headtohead import Arm, Files, Study\nalone = Study("?", Arm.of("lm", Files(path="mine.txt")), vary=())\n'
+    )
+    Path("alone.py").write_text(recipe)
+    done = h2h("plan", "alone.py", "--effect", "1%")
+    assert done.code == 2
+    assert "nothing is compared here" in done.err
+
+
 def test_a_plan_says_pairs_and_minutes_and_is_held_against_what_happened(home: Path):
     Path("mine.py").write_text(RECIPE)
     done = h2h("plan", "mine.py", "--effect", "20%", "--jobs", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,13 @@ def test_arms_start_from_the_same_weights_and_see_the_same_batches(text: Path):
     again = work_on(control(text, "train.order=1"))
     assert not np.array_equal(again.batch(3, 0).ids, first.batch(3, 0).ids)
     assert torch.equal(dict(again.build(3).named_parameters())["head.weight"], weights["head.weight"])
+
+
+def test_files_of_the_same_name_and_tuning_with_more_seeds_are_other_studies(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.txt").write_text("One text.\n" * 100)
+    here, there = (asking(control=control(tmp_path / f / "mine.txt")) for f in ("a", "b"))
+    assert here.id != there.id
+    tuned = dataclasses.replace(here, tune={"train.optimizer.lr": [1e-3, 1e-2]}, tuning_seeds=1)
+    assert tuned.id not in (here.id, dataclasses.replace(tuned, tuning_seeds=2).id)

@@ -65,3 +65,5 @@ def reproduce(
         print_json(commands.to_json(found))
     else:
         commands.show(found, screen)
+    if found.missing and not stored:
+        raise typer.Exit(1)

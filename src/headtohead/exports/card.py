@@ -43,7 +43,9 @@ def card(trained: Trained, architecture: str, notes: list[str], trusted: bool) -
         "",
     ]
     if not trained.checkpoint:
-        lines += [*_figures(trained.record.result or {}), *_training(trained)]
+        result = trained.record.result or {}
+        ended = trained.step == result.get("weights_of", result.get("steps"))  # figures are of these weights alone
+        lines += [*(_figures(result) if ended else ()), *_training(trained)]
     return "\n".join([*lines, *_model(trained)]) + "\n"
 
 
@@ -99,6 +101,8 @@ def _training(trained: Trained) -> list[str]:
     changed = [d for d in Arm.of(arm.task, arm.data.corpus).diff(arm) if not d.path.endswith("content")]
     words = ["h2h", "train", arm.task, "--data", _corpus(arm)]
     words += [word for d in changed for word in ("--set", f"{d.path}={_as_typed(d.right)}")]
+    words += ["--seed", str(trained.spec.seed)] if trained.spec.seed else []
+    words += ["--threads", str(trained.spec.threads)] if trained.spec.threads > 1 else []
     return ["## Training", "", "```sh", shlex.join(words), "```", ""]
 
 

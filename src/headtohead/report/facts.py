@@ -136,9 +136,13 @@ def every_run(outcome: Outcome) -> list[RunRow]:
 def failures(outcome: Outcome) -> list[Failure]:
     """Runs without a value, by arm and reason."""
     found: dict[tuple[str, str, str], list[int]] = {}
-    for row in every_run(outcome):
-        if row.status != "complete":
-            found.setdefault((row.arm, row.status, row.why), []).append(row.seed)
+    known: set[str] = set()
+    for (title, _), rows in [*outcome.rows.items(), (("", ""), outcome.again)]:
+        for row in rows:
+            if row.status != "complete" and row.run not in known:
+                arm = f"{row.arm}, {title}" if title else row.arm
+                found.setdefault((arm, row.status, row.why), []).append(row.seed)
+            known.add(row.run)
     return [Failure(arm, status, tuple(seeds), why) for (arm, status, why), seeds in found.items()]
 
 

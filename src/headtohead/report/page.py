@@ -121,8 +121,9 @@ def written_report(outcome: Outcome) -> Path:
     path = outcome.folder / "report.html"
     if not path.is_file():
         return write_report(outcome)
-    runs = (row.finished for row in outcome.all_rows)
-    newest = max((outcome.folder / "study.json").stat().st_mtime, *runs)
+    files = (outcome.home / "runs" / row.run / "result.json" for row in outcome.all_rows)  # copied ones are young, too
+    files = (file for file in (outcome.folder / "study.json", *files) if file.is_file())
+    newest = max(*(row.finished for row in outcome.all_rows), *(file.stat().st_mtime for file in files))
     if path.stat().st_mtime <= newest:
         return write_report(outcome)
     path.touch()  # it is the latest that was asked for

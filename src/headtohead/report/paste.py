@@ -77,38 +77,54 @@ def methods(outcome: Outcome, verdicts: Verdicts) -> str:
     if not len(verdicts):
         return (
             f"We trained a {task} on {said['corpus']} ({verdicts.scope}) with {verdicts.seeds} seeds. The outcome is "
-            f"{verdicts.metric} at the end of the completed schedule."
+            f"{verdicts.metric} {_when(outcome)}."
         )
     parts = [
         f"We compared {len(verdicts)} variant{'s' if many else ''} of a {task} with a control "
-        f"({verdicts.control}) that differ{'' if many else 's'} from it in {varied} alone, on {said['corpus']} "
-        f"({verdicts.scope}).",
+        f"({verdicts.control}) that differ{'' if many else 's'} from it in {varied}{_alone(verdicts)}, on "
+        f"{said['corpus']} ({verdicts.scope}).",
         f"Every arm was trained with the same {verdicts.seeds} seeds. Within a seed, weights that two arms share start "
-        "bit-identical, batches come in the same order and dropout draws from the same stream, so differences are "
-        "taken seed by seed.",
-        f"The outcome is {verdicts.metric} at the end of the completed schedule; {verdicts.better} is better.",
-        *_tuned(outcome),
+        f"bit-identical, {_order(said['vary'])}dropout draws from the same stream, so differences are taken seed by "
+        "seed.",
+        f"The outcome is {verdicts.metric} {_when(outcome)}; {verdicts.better} is better.",
+        *_tuned(outcome, verdicts),
         "We report the mean paired difference with its 95 % interval by Student's t, and the p-value of a sign-flip "
         f"test ({_flips(verdicts)}){_family(verdicts)}.",
-        f"An arm is called better or worse at p of at most 0.05 with {LEAST_PAIRS} pairs or more"
-        + _margin(verdicts)
-        + "; otherwise it is unresolved.",
+        "An arm is called better or worse at p of at most 0.05, with an interval on one side of zero and "
+        f"{LEAST_PAIRS} pairs or more" + _margin(verdicts) + "; otherwise it is unresolved.",
         *_noise(verdicts),
         *_lost(verdicts),
     ]
     return " ".join(parts)
 
 
-def _tuned(outcome: Outcome) -> list[str]:
+def _when(outcome: Outcome) -> str:
+    spec = outcome.said["tables"][0]["arms"][0]["spec"]
+    if spec.get("evaluate", {}).get("keep") == "best":
+        return "of the weights that did best on the validation set"
+    return "at the end of the completed schedule"
+
+
+def _alone(verdicts: Verdicts) -> str:
+    return ", each at settings chosen for it" if verdicts.title == "own best" else " alone"
+
+
+def _order(varied: list[str]) -> str:
+    """Only where no arm has other texts, tokens or batches than the control."""
+    other = ("data", "tokenizer", "train.batch", "train.order", "train.sampling", "train.steps", "train.epochs")
+    return "" if any(path.startswith(other) for path in varied) else "batches come in the same order and "
+
+
+def _tuned(outcome: Outcome, verdicts: Verdicts) -> list[str]:
     if not outcome.said["tuning"]:
         return []
     fields = " and ".join(outcome.said["tuning"][0]["best"])
-    return [f"For every arm {fields} was chosen from the same grid by the validation set, on seeds of its own."]
+    who = "For the control, and so for all arms," if verdicts.title == "shared" else "For every arm"
+    return [f"{who} {fields} was chosen from the same grid by the validation set, on seeds of its own."]
 
 
 def _flips(verdicts: Verdicts) -> str:
-    most = max((row.verdict.pairs for row in verdicts), default=0)
-    return "exact, over all sign patterns" if most <= EXACT_PAIRS else f"{DRAWS:,} random sign patterns"
+    return "exact, over all sign patterns" if verdicts.seeds <= EXACT_PAIRS else f"{DRAWS:,} random sign patterns"
 
 
 def _family(verdicts: Verdicts) -> str:
