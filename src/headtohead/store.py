@@ -251,7 +251,10 @@ def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
         while not _lock_file(file) and (tries := tries - 1):
             time.sleep(0.02)
         if not tries:
-            raise Busy(f"run {folder.name} is being trained by another process: wait for it, or stop it")
+            what = (
+                f"run {folder.name} is being trained" if folder.parent.name == "runs" else f"{folder} is being written"
+            )
+            raise Busy(f"{what} by another process: wait for it, or stop it")
         yield
 
 

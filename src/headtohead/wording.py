@@ -69,8 +69,9 @@ def lines_under(verdicts: Verdicts) -> list[str]:
             agree = (
                 "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
             )
+            of = ", by accuracy" if figure_of(metric) == "macro_f1" else ""  # an item has no F1
             made.append(
-                f"{row.arm}, other texts but these checkpoints ({i.items:,} items): "
+                f"{row.arm}, other texts but these checkpoints ({i.items:,} items{of}): "
                 + f"{_item_text(metric, i.difference)} "
                 + f"({_item_text(metric, i.low)} … {_item_text(metric, i.high)}){agree}"
             )
