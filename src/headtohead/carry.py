@@ -249,12 +249,13 @@ def _at_point(arm: Arm, point: dict[str, Any]) -> Arm:
 
 
 def trials_of(study: Study, device: str, threads: int) -> list[Trial]:
-    """The runs that choose each arm's point of the grid; none where nothing is tuned."""
+    """The runs that choose each arm's point of the grid; none where nothing is tuned. They never see the test sets."""
     if not study.tune:
         return []
     seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds)
+    blind = {"evaluate.tests": False, "evaluate.watch_test": False}
     return [
-        Trial(variant.name, point, run_specs(_at_point(variant.arm, point), seeds, device, threads))
+        Trial(variant.name, point, run_specs(_at_point(variant.arm, point | blind), seeds, device, threads))
         for variant in study.variants
         for point in study.grid()
     ]

@@ -251,6 +251,9 @@ def test_arms_are_tuned_on_seeds_of_their_own_by_the_validation_set(text: Path, 
     assert {c.seed for c in tuning.cells} == {1_000_000, 1_000_001}
     assert {c.seed for c in then.cells} == {0, 1}
     assert len(tuning.cells) == 2 * 3 * 2
+    for stage, tested in ((tuning, False), (then, True)):
+        known = (Record(home / "runs" / cell.id).result["values"] for cell in stage.cells)
+        assert {any(name.startswith("test/") for name in values) for values in known if values} == {tested}
     outcome = load_outcome(folder_of(made, home))
     assert outcome.titles == ["own best", "shared"]
     for told in outcome.said["tuning"]:
