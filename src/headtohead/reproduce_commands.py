@@ -16,8 +16,9 @@ from headtohead.errors import InputError
 from headtohead.outcome import load_outcome
 from headtohead.puzzles.published import met
 from headtohead.reproduce import blocks, kept, ledger, run
-from headtohead.reproduce.evidence import Finding, Interaction, Outcomes
+from headtohead.reproduce.evidence import Finding, Outcomes
 from headtohead.reproduce.experiments import WHERE, Experiment, asked_for, experiments, figures
+from headtohead.reproduce.kinds import Interaction
 from headtohead.reproduce.tables import HEAD, Row, row_of
 from headtohead.runs import Options
 from headtohead.screen import duration

@@ -14,7 +14,7 @@ from headtohead import Arm, Learned, NoPosition, Rope, Study, stats
 from headtohead.errors import InputError
 from headtohead.outcome import Outcome, load_outcome
 from headtohead.reproduce import Alike, Better, Claim, Closer, Interaction, Moves, Near, Not, NotBetter, Shown, Sooner
-from headtohead.reproduce.evidence import steps_to
+from headtohead.reproduce.kinds import steps_to
 from headtohead.reproduce.tables import row_of
 
 SEEDS = range(10)

@@ -6,11 +6,11 @@ A recipe in recipes/published/ says what it shows and which claims it decides:
     claims = [Claim("000.1", Better(window, "Causal & Local(window=8)"), because="…")]
 """
 
-from headtohead.reproduce.evidence import (
+from headtohead.reproduce.evidence import Claim
+from headtohead.reproduce.kinds import (
     Alike,
     Audited,
     Better,
-    Claim,
     Closer,
     Interaction,
     Moves,

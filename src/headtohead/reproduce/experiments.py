@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.errors import InputError, nearest
-from headtohead.reproduce.evidence import Claim, Interaction
+from headtohead.reproduce.evidence import Claim
+from headtohead.reproduce.kinds import Interaction
 from headtohead.reproduce.measures import Measure
 from headtohead.reproduce.tables import Shown
 from headtohead.study import Study

@@ -9,7 +9,8 @@ from typing import Any
 
 from headtohead.errors import InputError
 from headtohead.reproduce.benchmarks import table
-from headtohead.reproduce.evidence import Claim, Finding, Interaction, Outcomes, Word
+from headtohead.reproduce.evidence import Claim, Finding, Outcomes, Word
+from headtohead.reproduce.kinds import Interaction
 from headtohead.reproduce.tables import HEAD, Row
 
 MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "unresolved": "unresolved"}

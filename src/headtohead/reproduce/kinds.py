@@ -1,0 +1,281 @@
+"""The kinds of evidence: what runs can confirm of a claim. Imports no torch until an audit is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headtohead import stats
+from headtohead.metrics import absolute, better_way, text_of
+from headtohead.outcome import Outcome, RunRow, not_by_survivors
+from headtohead.reproduce.evidence import (
+    Evidence,
+    Finding,
+    Outcomes,
+    Word,
+    effect_text,
+    finding,
+    paired,
+    rows_of,
+    title_of,
+    values_of,
+    which,
+    within_margin,
+    word_for,
+)
+from headtohead.store import Record
+from headtohead.study import Study
+
+
+@dataclass(frozen=True)
+class Better(Evidence):
+    """An arm is better than the control, or than another arm."""
+
+    study: Study
+    arm: str
+    than: str = "control"
+    value: str = ""  # the study's metric by default
+    table: str | None = None  # of a tuned study: "own best", which is the default, or "shared"
+
+    wanted = ("better",)
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        name = self.value or outcome.metric
+        control, variant = rows_of(outcome, self.than, self.table), rows_of(outcome, self.arm, self.table)
+        said = f"{self.arm} against {control[0].arm}, {name}" + which(outcome, self.table)
+        if name == outcome.metric and self._family(outcome):
+            row = outcome.verdicts(title_of(outcome, self.table))[self.arm]  # corrected for every arm of the study
+            v = row.verdict
+        else:
+            a, b = (values_of(outcome, rows, name) for rows in (control, variant))
+            v = stats.compare(*paired(a, b), self._margin(outcome, a), better=better_way(name))
+            v = not_by_survivors(v, control, variant)
+        return finding(outcome, said, word_for(v, self.wanted), name, v, control, variant)
+
+    def _family(self, outcome: Outcome) -> bool:
+        title = title_of(outcome, self.table)
+        control = outcome.verdicts(title).control
+        return self.than in ("control", control) and self.arm not in ("control", control)
+
+    def _margin(self, outcome: Outcome, control: dict[int, float]) -> float | None:
+        asked = outcome.said["margin"]
+        finite = [x for x in control.values() if math.isfinite(x)]
+        return absolute(asked, sum(finite) / len(finite)) if asked is not None and finite else None
+
+
+@dataclass(frozen=True)
+class Alike(Better):
+    """An arm is as good as the control, within the study's margin."""
+
+    wanted = ("equivalent",)
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        found = super().judge(outcomes)
+        v = found.verdict
+        if v is not None and v.margin is not None and found.word == "does not hold":
+            return dataclasses.replace(found, word=within_margin(v, v.margin))
+        return found
+
+
+@dataclass(frozen=True)
+class Moves(Evidence):
+    """Of the same runs one figure is lower than another."""
+
+    study: Study
+    arm: str
+    before: str
+    after: str
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        rows = rows_of(outcome, self.arm, None)
+        a, b = values_of(outcome, rows, self.before), values_of(outcome, rows, self.after)
+        v = stats.compare(*paired(a, b))
+        means = [
+            float(np.nanmean(list(x.values()))) if any(map(math.isfinite, x.values())) else math.nan for x in (a, b)
+        ]
+        said = f"{rows[0].arm}: {self.before} {means[0]:.4g}, {self.after} {means[1]:.4g}"
+        return finding(outcome, said, word_for(v, ("better",)), self.after, v, rows)
+
+
+@dataclass(frozen=True)
+class Closer(Evidence):
+    """An arm brings one figure closer to another than a second arm does: of own − other, the arm less the second."""
+
+    study: Study
+    arm: str
+    than: str
+    own: str
+    other: str
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        both = [rows_of(outcome, arm, None) for arm in (self.than, self.arm)]
+        gaps = [self._gaps(outcome, rows) for rows in both]
+        v = stats.compare(*paired(*gaps))
+        each = "; ".join(f"{rows[0].arm} {np.mean(list(g.values())):+.3f}" for rows, g in zip(both, gaps, strict=True))
+        said = f"{self.own} − {self.other}: {each}"
+        return finding(outcome, said, word_for(v, ("better",)), self.own, v, *both)
+
+    def _gaps(self, outcome: Outcome, rows: list[RunRow]) -> dict[int, float]:
+        a, b = (values_of(outcome, rows, name) for name in (self.own, self.other))
+        return {seed: a[seed] - b[seed] for seed in a.keys() & b.keys()}
+
+
+@dataclass(frozen=True)
+class Not(Evidence):
+    """The other way round: it holds where the evidence does not."""
+
+    evidence: Evidence
+    says: str
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        found = self.evidence.judge(outcomes)
+        opposite: dict[Word, Word] = {"holds": "does not hold", "does not hold": "holds", "unresolved": "unresolved"}
+        return dataclasses.replace(found, word=opposite[found.word], says=f"{self.says}: {found.says}")
+
+    @property
+    def study(self) -> Study | None:
+        return getattr(self.evidence, "study", None)
+
+
+@dataclass(frozen=True)
+class NotBetter(Evidence):
+    """Of the same runs the study's metric is no better than another figure, or better by less than the margin."""
+
+    study: Study
+    arm: str
+    than: str
+    margin: float
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        rows = rows_of(outcome, self.arm, None)
+        base, own = (values_of(outcome, rows, name, collapsed=True) for name in (self.than, outcome.metric))
+        diverged = [row.seed for row in rows if row.status == "diverged"]
+        said = f"{rows[0].arm} against {self.than}, {outcome.metric}"
+        for seed in diverged:  # it gained nothing
+            base[seed] = own[seed] = 0.0
+        v = stats.compare(*paired(base, own), better=better_way(outcome.metric))
+        sign = 1 if better_way(outcome.metric) == "lower" else -1
+        worst, best = sorted((-sign * v.low, -sign * v.high))  # gains over the other figure, with the interval's ends
+        word: Word = "holds" if best < self.margin else "does not hold" if worst > self.margin else "unresolved"
+        word = "unresolved" if v.descriptive else word
+        note = f"; {len(diverged)} of {len(rows)} runs diverged" if diverged else ""
+        v = dataclasses.replace(v, margin=self.margin)
+        return finding(outcome, said, word, outcome.metric, v, rows, effect=effect_text(outcome.metric, v) + note)
+
+
+@dataclass(frozen=True)
+class Near(Evidence):
+    """A figure of an arm lies near a number, in all its runs together; runs that learned nothing count."""
+
+    study: Study
+    arm: str
+    value: str
+    number: float
+    within: float
+    table: str | None = None
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        rows = rows_of(outcome, self.arm, self.table)
+        values = list(values_of(outcome, rows, self.value, collapsed=True).values())
+        v = stats.compare([self.number] * len(values), values, self.within, better=better_way(self.value))
+        mean = text_of(self.value, self.number + v.difference)
+        said = f"{self.arm}{', at the shared rate' if self.table == 'shared' else ''}: {self.value} {mean}"
+        effect = f"from {text_of(self.value, self.number)}: {effect_text(self.value, v)}"
+        return finding(outcome, said, within_margin(v, self.within), self.value, v, rows, effect=effect)
+
+
+@dataclass(frozen=True)
+class Sooner(Evidence):
+    """An arm converges sooner than the control: fewer steps to nine tenths of the way from its own first look to its
+    own last. How good that last look is does not matter here."""
+
+    study: Study
+    arm: str
+    value: str  # measured along the way
+    table: str | None = None
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        both = [rows_of(outcome, arm, self.table) for arm in ("control", self.arm)]
+        a, b = ({row.seed: self._steps(outcome, row) for row in rows if row.status == "complete"} for rows in both)
+        v = stats.compare(*paired(a, b))
+        said = f"{self.arm} against {both[0][0].arm}, steps to nine tenths of the way of {self.value}"
+        return finding(outcome, said + which(outcome, self.table), word_for(v, ("better",)), "way/steps", v, *both)
+
+    def _steps(self, outcome: Outcome, row: RunRow) -> float:
+        looks = Record(outcome.home / "runs" / row.run).metrics
+        way = [(x["step"], x[self.value]) for x in looks if x.get(self.value) is not None]
+        return steps_to(way, 0.9)
+
+
+def steps_to(way: list[tuple[int, float]], share: float) -> float:
+    """Where a curve of (step, value) first crosses a share of the way from its first value to its last."""
+    if len(way) < 2 or way[0][1] == way[-1][1]:
+        return math.nan
+    first, last = way[0][1], way[-1][1]
+    done = [(step, (value - first) / (last - first)) for step, value in way]
+    for (step, x), (then, y) in itertools.pairwise(done):
+        if y >= share:
+            return step + (then - step) * (share - x) / (y - x)
+    return float(way[-1][0])
+
+
+@dataclass(frozen=True)
+class Interaction(Evidence):
+    """A change is worth more in one setting than in another: (control, variant) of the first, then of the second."""
+
+    says: str
+    study: Study
+    one: tuple[str, str]
+    other: tuple[str, str]
+    value: str = ""  # the study's metric by default
+    table: str | None = None
+    because: str = ""
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        outcome = outcomes(self.study)
+        name = self.value or outcome.metric
+        arms = [[rows_of(outcome, arm, self.table) for arm in pair] for pair in (self.one, self.other)]
+        one, other = (self._differences(outcome, name, *both) for both in arms)
+        v = stats.compare(*paired(other, one), better=better_way(name))
+        each = [
+            f"{variant} − {control} {text_of(name, float(np.mean(list(d.values()))), True)}"
+            for (control, variant), d in zip((self.one, self.other), (one, other), strict=True)
+            if d
+        ]
+        said = f"{self.says}, {name}: {'; '.join(each)}"
+        return finding(outcome, said, word_for(v, ("better",)), name, v, *arms[0], *arms[1])
+
+    def _differences(
+        self, outcome: Outcome, name: str, control: list[RunRow], variant: list[RunRow]
+    ) -> dict[int, float]:
+        a, b = (values_of(outcome, rows, name) for rows in (control, variant))
+        return {seed: b[seed] - a[seed] for seed in a.keys() & b.keys()}
+
+
+@dataclass(frozen=True)
+class Audited(Evidence):
+    """What the audit says of a model: `holds` where it finds nothing wrong."""
+
+    path: str  # of the field that is changed
+    part: Any
+    arm: Any
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        from headtohead.audit.kept import audit_once
+
+        arm = self.arm.set(self.path, self.part)
+        report = audit_once(arm.model, str(self.part), causal=arm.task == "lm")
+        wrong = [f"{found.check} broken, {found.evidence}" for found in report.broken]
+        said = f"audit of {self.part}: {'; '.join(wrong) if wrong else 'nothing wrong found'}"
+        return Finding(said, "does not hold" if wrong else "holds", "", None, "")
