@@ -3,7 +3,8 @@
 HEADTOHEAD_DATA=… h2h run recipes/published/optimizers.py:optimizers
 HEADTOHEAD_DATA=… h2h run recipes/published/optimizers.py:optimizers --set data.limit=200       a quick form
 
-On 640 sentences and MiniLM, where the report has 6,920 and RoBERTa.
+As in the report a constant rate, many times over the same sentences, and the weights of the end; on 256 sentences and
+MiniLM, where the report has 6,920 and RoBERTa.
 """
 
 import dataclasses
@@ -15,7 +16,15 @@ from headtohead.reproduce import Better, Claim, Near
 optimizers = Study(
     question="Which optimizer fine-tunes MiniLM on SST-2 best?",
     control=arm_for("minilm", Sst2()).settings(
-        ["data.limit=640", "train.epochs=2", "evaluate.train=0", "evaluate.along=300"]
+        [
+            "data.limit=256",
+            "train.epochs=5",
+            "train.schedule=Constant",
+            "train.clip=none",
+            "evaluate.keep=last",
+            "evaluate.train=0",
+            "evaluate.along=100",
+        ]
     ),
     vary={"train.optimizer": [AdamW(lr=1e-4), Adagrad(lr=1e-4), SGD(lr=1e-4, momentum=0), SGD(lr=1e-4)]},
     tune={"train.optimizer.lr": [3e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]},
@@ -54,7 +63,10 @@ claims = [
     Claim(
         "003.5",
         Better(optimizers, ADAGRAD),
-        also=(Better(optimizers, ADAGRAD, table="shared"),),
+        also=(
+            Better(optimizers, ADAGRAD, value="test/loss"),
+            Better(optimizers, ADAGRAD, table="shared"),
+        ),
         because="",
     ),
 ]
