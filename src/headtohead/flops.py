@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from headtohead.watching import Watching
 
 ATTENTION = "_scaled_dot_product_"
 
@@ -18,14 +19,10 @@ def count_flops(work: Callable[[], Any]) -> int:
     return counter.flops
 
 
-class _Counter(TorchDispatchMode):
+class _Counter(Watching):
     def __init__(self) -> None:
         super().__init__()
         self.flops = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled here, so the compiler need not be loaded to be told to keep out
 
     def __torch_dispatch__(self, op: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         name = op.overloadpacket.__name__

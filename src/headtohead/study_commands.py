@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from headtohead import store
 from headtohead.arm import Arm
+from headtohead.audit.kept import audit_once
 from headtohead.commands import arm_for
-from headtohead.errors import InputError, nearest
+from headtohead.errors import InputError, describe, nearest
 from headtohead.outcome import load_outcome
 from headtohead.study import Study, load_study, split_values
 from headtohead.userfiles import load_file
@@ -91,6 +93,30 @@ def _typed(name: str, given: dict[str, Any]) -> str:
         for one in value if isinstance(value, list) else [] if value is None else [value]:
             words += [f"--{option}", str(one)]
     return shlex.join(words)
+
+
+def audited(study: Study) -> Iterator[float | list[str]]:
+    """Every model of the study, before it is trained: the share that is done, then what is wrong, a line each."""
+    import torch
+
+    torch.set_num_threads(1)  # of many small operations
+    arms = {variant.arm.model.id: variant for variant in reversed(study.variants)}  # by its first name
+    wrong: list[str] = []
+    for done, variant in enumerate(reversed(arms.values()), start=1):
+        try:
+            report = audit_once(variant.arm.model, variant.name, causal=variant.arm.task == "lm")
+        except Exception as error:  # of a part that cannot be built: its runs fail, and the others go on
+            wrong.append(f"warning: {variant.name} cannot be audited: {describe(error)}")
+        else:
+            if report.broken:
+                first, *more = report.broken
+                rest = f", and {len(more)} more" if more else ""
+                wrong.append(
+                    f"warning: the audit of {variant.name} finds {first.check} broken{rest}: {first.evidence}; "
+                    f"{first.meaning}"
+                )
+        yield done / len(arms)
+    yield wrong
 
 
 def folder_named(file: str) -> Path:

@@ -50,6 +50,20 @@ def test_a_study_without_a_file():
     assert "https://" not in shown
 
 
+def test_models_are_audited_before_they_are_trained():
+    reads_ahead = "model.fusion=Concat,Reweight(over=sequence)"
+    done = h2h("run", "lm", "--data", "mine.txt", "--vary", reads_ahead, *TINY, "--jobs", 1, "--seeds", 2)
+    assert done.code == 0, done.err
+    warned, _, trained = done.err.partition("6 runs")
+    assert "warning: the audit of Reweight(over='sequence') finds future-gradient broken" in warned
+    assert "Concat" not in warned
+    assert "seed 0: test/loss" in trained
+    page = Path(done.out.rpartition("report: ")[2].strip()).read_text()
+    assert "Broken by Reweight(over=&#39;sequence&#39;)" in page
+    assert "0 broken" in page
+    assert "loads the models and does" in page  # attention and samples
+
+
 def test_a_study_with_a_run_that_failed_ends_with_one():
     Path("broken.py").write_text(
         "from headtohead.parts.positions import NoPosition\n\n\nclass Broken(NoPosition):\n"

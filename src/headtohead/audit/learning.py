@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.audit.check import check
 from headtohead.audit.report import Outcome, broken, does_not_apply, proved
 from headtohead.audit.subject import Subject
 from headtohead.audit.watch import hidden_weights
+from headtohead.parts.optimizers import Adam, Groups
+from headtohead.watching import Watching
 
 SEEDS, STEPS = 8, 4
 
@@ -52,7 +53,7 @@ def train_briefly(s: Subject) -> Training:
         model = s.cast(s.fresh(seed=seed)).train()
         # Made before the first forward pass, as training does. Adam moves a weight by lr however small its gradient; a
         # key bias has one of rounding only, because softmax cancels it.
-        optimizer = torch.optim.Adam([{"params": list(model.parameters())}], lr=0.01, eps=1e-30)
+        (optimizer,) = Adam(lr=0.01, eps=1e-30).build(Groups((), (), tuple(model.parameters())))
         before: dict[str, Tensor] = {}
         for step in range(STEPS):
             with s.dropout_off(model):
@@ -160,7 +161,7 @@ def _difference(s: Subject, model: nn.Module, p: nn.Parameter, direction: Tensor
     return (values[0] - values[1]) / (2 * size)
 
 
-class _Steps(TorchDispatchMode):
+class _Steps(Watching):
     """Notices operations that jump, where a gradient is a choice rather than a derivative."""
 
     NAMES = (

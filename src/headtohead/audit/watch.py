@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.dropout import dropout
+from headtohead.watching import Watching
 
 # Functions whose named argument is a dropout probability.
 _DROPOUTS = {
@@ -44,7 +44,7 @@ class DropoutOff(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-class CastsDown(TorchDispatchMode):
+class CastsDown(Watching):
     """Notices a float64 tensor turned into float32: results then carry float32 rounding whatever the weights are."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class CastsDown(TorchDispatchMode):
         return out
 
 
-class AttentionWatch(TorchDispatchMode):
+class AttentionWatch(Watching):
     """Collects every matrix of attention weights (N, T, T) that a forward pass without gradients uses.
 
     Weights are recognised where they are used: a non-negative (T, T) operand of a matrix product that follows a softmax

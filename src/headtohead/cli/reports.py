@@ -26,7 +26,7 @@ def report(
     """The self-contained HTML report of a study that has been run: h2h report demo --pdf
 
     It loads the models, audits every arm's, and shows what chosen heads look at and what language models write; --quick
-    leaves that out, as the page does that h2h run writes.
+    leaves that out.
     """
     from headtohead import store
     from headtohead.outcome import find_study, load_outcome

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headtohead.cli.base import AsJson, Device, SaveEvery, Settings, app, console, print_json
+from headtohead.cli.base import AsJson, Device, SaveEvery, Settings, app, console, followed, print_json
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")]
 On = Annotated[str, typer.Option("--on", help="local, ray, or ray:ADDRESS of a running cluster.")]
@@ -113,16 +113,19 @@ def demo(jobs: Jobs = None, on: On = "local", as_json: AsJson = False) -> None:
 def carry_study(
     study: Any, jobs: int | None, on: str, device: str, threads: int, save_every: float, as_json: bool
 ) -> None:
-    from headtohead import watch_study
+    from headtohead import study_commands, watch_study
     from headtohead.carry import carry_out
     from headtohead.machine import check_threads
     from headtohead.outcome import load_outcome
     from headtohead.planning import how_it_went
     from headtohead.report.page import write_report, written_report
+    from headtohead.report_commands import audits_of
     from headtohead.runs import Options
 
     check_threads(threads)
     errors = console(stderr=True)
+    for line in followed(study_commands.audited(study), "auditing the models"):
+        errors.print(line, markup=False, soft_wrap=True)
     options = Options(save_every=save_every)
     events = carry_out(study, jobs=jobs, on=on, device=device, threads=threads, options=options)
     start = time.monotonic()
@@ -131,7 +134,7 @@ def carry_study(
         errors.print("stopped, everything is saved; give the same command again to go on", markup=False)
         raise typer.Exit(130)
     outcome = load_outcome(Path(folder))
-    path = write_report(outcome) if fresh else written_report(outcome)
+    path = write_report(outcome, audits_of(outcome)) if fresh else written_report(outcome)
     if as_json:
         print_json({"folder": folder, "report": str(path), "tables": outcome.to_json()})
     else:
