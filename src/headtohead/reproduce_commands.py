@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -125,7 +126,8 @@ class Results:
     rows: list[Row]
     claims: list[ledger.Judged]
     interactions: list[tuple[Interaction, Finding]]
-    missing: list[str]  # studies without results
+    untested: list[ledger.Untested]
+    missing: list[str]  # why: studies without results
     puzzles: tuple[int, int] | None  # of 003: printed figures that ours equal, and how many are printed
 
 
@@ -139,7 +141,8 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
     rows: list[Row] = []
     claims: list[ledger.Judged] = []
     interactions: list[tuple[Interaction, Finding]] = []
-    missing: list[str] = []
+    untested: list[ledger.Untested] = []
+    missing: dict[str, None] = {}
     with run.room() as room:
         for experiment in found:
             outcomes: Outcomes = (
@@ -147,16 +150,33 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
                 if stored
                 else run.outcomes_in_store(experiment, quick=quick, home=home)
             )
-            try:
-                own = [dataclasses.replace(s, unlike=SMALL) if quick else s for s in experiment.shown]
-                rows += [row_of(shown, published, outcomes) for shown in own if wanted(shown.figure[3:6])]
-                asked = [claim for claim in experiment.claims if wanted(claim.id[:3])]
-                claims += [ledger.judged(claim, published, outcomes) for claim in asked]
-                interactions += [(i, i.judge(outcomes)) for i in experiment.interactions]
-            except InputError as error:
-                missing.append(f"{experiment.name}: {error}")
+            for shown in experiment.shown:
+                if wanted(shown.figure[3:6]):
+                    with _noted(experiment, missing):
+                        own = dataclasses.replace(shown, unlike=SMALL) if quick else shown
+                        rows.append(row_of(own, published, outcomes))
+            for claim in experiment.claims:
+                if wanted(claim.id[:3]):
+                    says = ledger.says(claim, published)
+                    with _noted(experiment, missing):
+                        claims.append(ledger.judged(claim, says, outcomes))
+                    if not claims or claims[-1].claim is not claim:
+                        untested.append(ledger.Untested(claim.id, says))
+            for interaction in experiment.interactions:
+                with _noted(experiment, missing):
+                    interactions.append((interaction, interaction.judge(outcomes)))
     solved = met() if wanted("003") else None
-    return Results(rows, sorted(claims, key=lambda c: c.claim.id), interactions, missing, solved)
+    by_id = sorted(claims, key=lambda c: c.claim.id)
+    return Results(rows, by_id, interactions, sorted(untested), list(missing), solved)
+
+
+@contextlib.contextmanager
+def _noted(experiment: Experiment, missing: dict[str, None]) -> Iterator[None]:
+    """What has not been run does not keep the rest from being shown."""
+    try:
+        yield
+    except InputError as error:
+        missing[f"{experiment.name}: {error}"] = None
 
 
 def to_json(found: Results) -> dict[str, Any]:
@@ -165,6 +185,7 @@ def to_json(found: Results) -> dict[str, Any]:
             "figures": [row.to_json() for row in found.rows],
             "claims": [c.to_json() for c in found.claims],
             "interactions": [f.to_json() for _, f in found.interactions],
+            "untested": [c.id for c in found.untested],
             "missing": found.missing,
             "puzzles": found.puzzles and dict(zip(("met", "printed"), found.puzzles, strict=True)),
         }
@@ -173,11 +194,11 @@ def to_json(found: Results) -> dict[str, Any]:
 
 def write_ledger(found: Results, path: Path) -> Path:
     """The ledger, and every figure in the docs that comes from the same runs."""
-    if found.missing:
-        raise InputError(f"the ledger is not whole: {found.missing[0]}")
-    store.write_whole(path, ledger.markdown(found.claims, found.interactions, found.rows))
+    if not found.claims:
+        raise InputError(f"there is nothing to write down yet: {found.missing[0]}")
+    store.write_whole(path, ledger.markdown(found.claims, found.untested, found.interactions, found.rows))
     with run.room() as room:
-        write = blocks.writer(found.claims, found.rows, WHERE / run.STORED, Path(room))
+        write = blocks.writer(found.claims, found.untested, found.rows, WHERE / run.STORED, Path(room))
         for page in blocks.pages(Path()):
             text = page.read_text(encoding="utf-8")
             if (new := blocks.filled(text, write)) != text:
@@ -186,12 +207,15 @@ def write_ledger(found: Results, path: Path) -> Path:
 
 
 def draw_gallery(folder: Path) -> list[Path]:
-    """Pictures of the ledger, from the kept results."""
+    """Pictures of the ledger, from the kept results: those whose studies are there."""
     from headtohead.reproduce import gallery
 
+    stored = WHERE / run.STORED
+    there = [picture for picture in gallery.PICTURES if picture.kept(stored)]
+    if not there:
+        raise InputError(f"{stored} has no results to draw: h2h reproduce all --keep")
     with run.room() as room:
-        stored = WHERE / run.STORED
-        return list(gallery.draw(lambda name: kept.unpacked(stored / f"{name}.json", Path(room) / name), folder))
+        return list(gallery.draw(there, lambda name: kept.unpacked(stored / f"{name}.json", Path(room) / name), folder))
 
 
 def show(found: Results, screen: Console) -> None:
@@ -213,7 +237,7 @@ def show(found: Results, screen: Console) -> None:
     for _, finding in found.interactions:
         screen.print(f"{finding.line} ({finding.word})", markup=False, soft_wrap=True)
     if found.claims:
-        screen.print(ledger.summary(found.claims), markup=False, soft_wrap=True)
+        screen.print(ledger.summary(found.claims, found.untested), markup=False, soft_wrap=True)
     for line in found.missing:
         screen.print(f"not yet: {line}", markup=False, soft_wrap=True)
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def write(outcome, tmp_path):
     kept.write(outcome, tmp_path / "stored" / "tiny.json")
-    return blocks.writer([], [], tmp_path / "stored", tmp_path / "room", ROOT)
+    return blocks.writer([], [], [], tmp_path / "stored", tmp_path / "room", ROOT)
 
 
 def test_what_stands_between_the_marks_is_written_anew(write):
@@ -44,6 +44,11 @@ def test_every_stored_benchmark_is_shown(file, write):
         assert write(f"benchmark {file.stem} {task}".rstrip()).count("|") > 8
     pages = "".join(page.read_text(encoding="utf-8") for page in blocks.pages(ROOT))
     assert f"<!-- stored: benchmark {file.stem}" in pages
+
+
+@pytest.mark.parametrize("what", ["verdicts other", "means other test/loss", "benchmark other"])
+def test_what_is_not_measured_is_said(what, write):
+    assert write(what) == "Not measured yet: other."
 
 
 def test_an_unknown_block_is_named(write):

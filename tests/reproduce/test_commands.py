@@ -109,12 +109,12 @@ def test_what_is_wrong_is_one_line():
     assert "not yet: mine: " in missing.out
     whole = h2h("reproduce", "--claims")
     assert whole.code != 0
-    assert "the ledger is not whole" in whole.err
+    assert "there is nothing to write down yet: mine: " in whole.err
     for words in (["--quick", "--keep"], ["--quick", "--claims"], ["--stored", "--keep"], ["000", "--claims"]):
         refused = h2h("reproduce", *words)
         assert refused.code == 2
         assert "Traceback" not in refused.err
     torn = h2h("reproduce", "--gallery")
     assert torn.code != 0
-    assert "is not there: h2h reproduce" in torn.err
+    assert "has no results to draw: h2h reproduce" in torn.err
     assert h2h("reproduce", folder=Path("docs")).err.startswith("h2h: there is no folder recipes/published here")

@@ -21,12 +21,14 @@ from headtohead.outcome import Outcome
 from headtohead.report.paste import markdown
 from headtohead.reproduce import benchmarks, kept
 from headtohead.reproduce.evidence import rows_of, value_in
-from headtohead.reproduce.ledger import Judged, beside, short, summary
+from headtohead.reproduce.gallery import PICTURES, Picture
+from headtohead.reproduce.ledger import Judged, Untested, beside, short, summary
 from headtohead.reproduce.tables import Row
 
 BLOCK = re.compile(r"(<!-- stored: (?P<what>[^>]+?) -->\n).*?(?P<end>\n?<!-- /stored -->)", re.DOTALL)
 BENCHMARKS = Path("benchmarks/measured")
 LEDGER = "docs/claims.md"  # as seen from the README
+GALLERY = "docs/pictures/published"
 
 
 def filled(text: str, write: Callable[[str], str]) -> str:
@@ -41,7 +43,12 @@ def pages(root: Path) -> list[Path]:
 
 
 def writer(
-    claims: Sequence[Judged], rows: Sequence[Row], stored: Path, room: Path, root: Path = Path()
+    claims: Sequence[Judged],
+    untested: Sequence[Untested],
+    rows: Sequence[Row],
+    stored: Path,
+    room: Path,
+    root: Path = Path(),
 ) -> Callable[[str], str]:
     """Writes a block by what its mark asks for."""
 
@@ -64,20 +71,32 @@ def writer(
         return benchmarks.KINDS.get(name, benchmarks.plain)(said, *more)
 
     kinds: dict[str, Callable[[str], str]] = {
-        "claims": lambda asked: short(claims, LEDGER) if asked == "table" else summary(claims),
+        "claims": lambda asked: short(claims, LEDGER) if asked == "table" else summary(claims, untested),
         "figures": lambda asked: beside([r for r in rows if any(r.figure.startswith(a) for a in asked.split())]),
         "verdicts": verdicts,
         "means": means,
         "benchmark": measured,
+        "gallery": lambda _: _pictures([picture for picture in PICTURES if picture.kept(stored)]),
     }
 
     def write(what: str) -> str:
         kind, _, rest = what.partition(" ")
         if kind not in kinds:
             raise InputError(f"a block is one of {', '.join(kinds)}, not '{what}'")
+        name = re.split("[ ,]", rest)[0]
+        places = {"verdicts": stored, "means": stored, "benchmark": root / BENCHMARKS}
+        if kind in places and not (places[kind] / f"{name}.json").is_file():
+            return f"Not measured yet: {name}."
         return kinds[kind](rest)
 
     return write
+
+
+def _pictures(shown: Sequence[Picture]) -> str:
+    """Two beside each other, each with its words; as seen from the README."""
+    cells = [f"![{p.says}]({GALLERY}/{p.name}.png)<br>{p.says}" for p in shown]
+    cells += [""] * (len(cells) % 2)
+    return benchmarks.table(["", ""], zip(cells[::2], cells[1::2], strict=True)) if cells else ""
 
 
 def _means(outcome: Outcome, figures: Sequence[str]) -> str:

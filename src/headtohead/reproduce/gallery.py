@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,30 @@ from headtohead.report.figures import ARMS, GRID, QUIET, looks
 from headtohead.reproduce.evidence import measures_of, rows_of, value_in
 from headtohead.store import Record
 
-Loaded = Callable[[str], Outcome]
+Loaded = Callable[[str], Outcome]  # a study by the name it is kept under
+WIDE, USUAL = (9.6, 3.8), (6.4, 3.8)  # inches
 
 
-def draw(loaded: Loaded, folder: Path) -> Iterator[Path]:
-    """Each picture as it is written; studies by the names they are kept under."""
-    wide, usual = (9.6, 3.8), (6.4, 3.8)
-    pictures: dict[str, tuple[tuple[float, float], Callable[[Any], None]]] = {
-        "contradiction": (wide, lambda figure: _contradiction(figure, loaded)),
-        "future": (usual, lambda figure: _future(figure.subplots(), loaded("nano"))),
-        "memorised": (usual, lambda figure: _memorised(figure.subplots(), loaded("classifier-published"))),
-        "learning-rates": (usual, lambda figure: _rates(figure.subplots(), loaded("learning_rates"))),
-        "sooner": (usual, lambda figure: _sooner(figure.subplots(), loaded("classifier-tuned"))),
-        "sharpening": (usual, lambda figure: _sharpening(figure.subplots(), loaded("sharpening"))),
-    }
+@dataclass(frozen=True)
+class Picture:
+    name: str
+    says: str  # under it, and for those who do not see it
+    studies: tuple[str, ...]
+    drawn: Callable[..., None]  # on a figure, of the studies' outcomes
+    size: tuple[float, float] = USUAL
+
+    def kept(self, stored: Path) -> bool:
+        return all((stored / f"{study}.json").is_file() for study in self.studies)
+
+
+def draw(pictures: Sequence[Picture], loaded: Loaded, folder: Path) -> Iterator[Path]:
+    """Each picture as it is written."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (size, drawn) in pictures.items():
+    for picture in pictures:
         with looks() as new:
-            figure = new(figsize=size, layout="constrained")
-            drawn(figure)
-            path = folder / f"{name}.png"
+            figure = new(figsize=picture.size, layout="constrained")
+            picture.drawn(figure, *map(loaded, picture.studies))
+            path = folder / f"{picture.name}.png"
             figure.savefig(path, dpi=130, facecolor="white", metadata={"Software": None})
             yield path
 
@@ -59,15 +64,14 @@ def _values(outcome: Outcome, arm: str, metric: str, table: str | None = None) -
     return [value_in(outcome, row, metric) for row in rows_of(outcome, arm, table)]
 
 
-def _contradiction(figure: Any, loaded: Loaded) -> None:
+def _contradiction(figure: Any, nano: Outcome, speeches: Outcome) -> None:
     """Learned positions and waves where embeddings start large and where they start small, in both settings."""
     panels = [
-        ("003's setting", "beginnings-nano", "validation/loss", "own best"),
-        ("001's setting, training text", "beginnings-speeches", "train/loss", "shared"),
-        ("001's setting, test texts", "beginnings-speeches", "test/loss", "own best"),
+        ("003's setting", nano, "validation/loss", "own best"),
+        ("001's setting, training text", speeches, "train/loss", "shared"),
+        ("001's setting, test texts", speeches, "test/loss", "own best"),
     ]
-    for axes, (title, study, metric, table) in zip(figure.subplots(1, len(panels)), panels, strict=True):
-        outcome = loaded(study)
+    for axes, (title, outcome, metric, table) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         series = {
             f"embeddings start at {start}": np.array(
                 [_values(outcome, f"{positions} (start {start})", metric, table) for positions in ("learned", "waves")]
@@ -80,8 +84,9 @@ def _contradiction(figure: Any, loaded: Loaded) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
 
 
-def _future(axes: Any, outcome: Outcome) -> None:
+def _future(figure: Any, outcome: Outcome) -> None:
     """The same tokens where the window goes on behind them and where it ends there: a causal model cannot tell."""
+    axes = figure.subplots()
     names = [name for _, name in outcome.rows]
     for n, name in enumerate(names):
         whole, cut = (np.array(_values(outcome, name, metric)) for metric in ("whole/loss", "cut/loss"))
@@ -93,7 +98,8 @@ def _future(axes: Any, outcome: Outcome) -> None:
     _plain(axes)
 
 
-def _memorised(axes: Any, outcome: Outcome) -> None:
+def _memorised(figure: Any, outcome: Outcome) -> None:
+    axes = figure.subplots()
     series = {
         name: np.array([_values(outcome, name, metric) for metric in ("seen/accuracy", "unseen/accuracy")])
         for _, name in outcome.rows
@@ -106,7 +112,8 @@ def _memorised(axes: Any, outcome: Outcome) -> None:
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.35))
 
 
-def _rates(axes: Any, outcome: Outcome) -> None:
+def _rates(figure: Any, outcome: Outcome) -> None:
+    axes = figure.subplots()
     rows = {float(name.split("=")[1]): runs for (_, name), runs in outcome.rows.items()}
     found = {rate: [value_in(outcome, row, outcome.metric) for row in runs] for rate, runs in sorted(rows.items())}
     there = {rate: [v for v in values if math.isfinite(v)] for rate, values in found.items()}
@@ -117,14 +124,18 @@ def _rates(axes: Any, outcome: Outcome) -> None:
     known = measures_of(Record(outcome.home / "runs" / first.run)).get("frequencies/loss")
     if known is not None:
         axes.axhline(known, color=ARMS[2], ls="--")
-        axes.annotate("token frequencies alone", (min(rows), known), (0, 4), textcoords="offset points", color=ARMS[2])
+        middle = math.sqrt(min(rows) * max(rows))
+        axes.annotate("token frequencies alone", (middle, known), (0, 4), textcoords="offset points", color=ARMS[2])
     axes.set_xscale("log")
+    axes.set_xticks(list(there), [f"{rate:.0e}".replace("e-0", "e-") for rate in there], fontsize=8)
+    axes.set_xticks([], minor=True)
     axes.set_xlabel("learning rate")
     axes.set_ylabel(f"{outcome.metric}, nats")
     _plain(axes)
 
 
-def _sooner(axes: Any, outcome: Outcome) -> None:
+def _sooner(figure: Any, outcome: Outcome) -> None:
+    axes = figure.subplots()
     title = outcome.titles[0]
     for n, ((_, name), runs) in enumerate((k, v) for k, v in outcome.rows.items() if k[0] == title):
         curves = [
@@ -145,7 +156,8 @@ def _sooner(axes: Any, outcome: Outcome) -> None:
     _plain(axes)
 
 
-def _sharpening(axes: Any, outcome: Outcome) -> None:
+def _sharpening(figure: Any, outcome: Outcome) -> None:
+    axes = figure.subplots()
     runs = rows_of(outcome, "control", None)
     found = [measures_of(Record(outcome.home / "runs" / row.run)) for row in runs]
     steps = sorted(int(k.split("/")[1]) for k in found[0] if k.startswith("entropy/") and k.split("/")[1].isdigit())
@@ -156,3 +168,44 @@ def _sharpening(axes: Any, outcome: Outcome) -> None:
     axes.set_ylabel("entropy of attention, nats")
     axes.text(0.99, 0.95, "lower is sharper", transform=axes.transAxes, ha="right", color=QUIET)
     _plain(axes)
+
+
+PICTURES = (
+    Picture(
+        "contradiction",
+        "Learned against sinusoidal positions: which is better depends on how large the embeddings start",
+        ("beginnings-nano", "beginnings-speeches"),
+        _contradiction,
+        WIDE,
+    ),
+    Picture(
+        "memorised",
+        "The reports' classifiers know the test sentences that they were trained on, and guess the others",
+        ("classifier-published",),
+        _memorised,
+    ),
+    Picture(
+        "future",
+        "Heads weighted by a norm over the sequence lose where the text ends: they had read on",
+        ("nano",),
+        _future,
+    ),
+    Picture(
+        "learning-rates",
+        "Validation loss by learning rate, and what knowing no more than token frequencies would give",
+        ("learning_rates",),
+        _rates,
+    ),
+    Picture(
+        "sooner",
+        "Validation accuracy of the encoder with three kinds of positions, step by step",
+        ("classifier-tuned",),
+        _sooner,
+    ),
+    Picture(
+        "sharpening",
+        "Entropy of attention while the decoder learns, a line for each seed",
+        ("sharpening",),
+        _sharpening,
+    ),
+)

@@ -27,6 +27,7 @@ class Judged:
     also: list[Finding]
     scopes: dict[str, str]  # of each study it rests on
     commands: dict[str, str]
+    tuned: dict[str, str]  # of those that were: what each arm chose
 
     @property
     def anchor(self) -> str:
@@ -37,33 +38,56 @@ class Judged:
             "findings": [f.to_json() for f in (*self.findings, *self.also)],
             "scopes": self.scopes,
             "commands": self.commands,
+            "tuned": self.tuned,
         }
 
 
-def judged(claim: Claim, figures: dict[str, Any], outcomes: Outcomes) -> Judged:
-    word, findings, also = claim.judged(outcomes)
+@dataclass(frozen=True, order=True)
+class Untested:
+    """A claim whose runs are not there."""
+
+    id: str
+    says: str
+
+
+def says(claim: Claim, figures: dict[str, Any]) -> str:
+    """What was claimed."""
     report, number = claim.id.split(".")
-    scopes, commands = {}, {}
+    try:
+        return str(figures[f"doc{report}"]["claims"][int(number) - 1])
+    except (KeyError, IndexError):
+        raise InputError(f"figures.toml has no claim {claim.id}: write it into [doc{report}], claims = [ … ]") from None
+
+
+def judged(claim: Claim, says: str, outcomes: Outcomes) -> Judged:
+    word, findings, also = claim.judged(outcomes)
+    scopes, commands, tuned = {}, {}, {}
     for evidence in (*claim.evidence, *claim.also):
         study = getattr(evidence, "study", None)
         if study is not None:
             outcome = outcomes(study)
             scopes[outcome.said["name"]] = outcome.verdicts().scope
             commands[outcome.said["name"]] = outcome.said["command"]
-    try:
-        says = figures[f"doc{report}"]["claims"][int(number) - 1]
-    except (KeyError, IndexError):
-        raise InputError(f"figures.toml has no claim {claim.id}: write it into [doc{report}], claims = [ … ]") from None
-    return Judged(claim, says, word, findings, also, scopes, commands)
+            if outcome.said["tuning"]:
+                tuned[outcome.said["name"]] = "; ".join(map(_chosen, outcome.said["tuning"]))
+    return Judged(claim, says, word, findings, also, scopes, commands, tuned)
 
 
-def summary(claims: Sequence[Judged]) -> str:
+def _chosen(tuned: dict[str, Any]) -> str:
+    """Rope: lr 0.001."""
+    best = ", ".join(f"{path.rpartition('.')[2]} {value:g}" for path, value in tuned["best"].items())
+    return f"{tuned['arm']}: {best}{', the edge of the grid' if tuned['edge'] else ''}"
+
+
+def summary(claims: Sequence[Judged], untested: Sequence[Untested] = ()) -> str:
     """Of 16 claims 9 hold, 6 do not, 1 is unresolved."""
     count: Counter[str] = Counter(c.word for c in claims)
     good, bad, open_ = (count[word] for word in MARKS)
+    left = len(untested)
     return (
-        f"Of {len(claims)} claims {good} hold{'s' * (good == 1)}, {bad} do{'es' * (bad == 1)} not, "
-        f"{open_} {'is' if open_ == 1 else 'are'} unresolved."
+        f"Of {len(claims) + left} claims {good} hold{'s' * (good == 1)}, {bad} do{'es' * (bad == 1)} not, "
+        f"{open_} {'is' if open_ == 1 else 'are'} unresolved"
+        + (f"; {left} {'is' if left == 1 else 'are'} not tested yet." if left else ".")
     )
 
 
@@ -80,11 +104,14 @@ def short(claims: Sequence[Judged], page: str) -> str:
 Interactions = Sequence[tuple[Interaction, Finding]]
 
 
-def markdown(claims: Sequence[Judged], interactions: Interactions, rows: Sequence[Row]) -> str:
+def markdown(
+    claims: Sequence[Judged], untested: Sequence[Untested], interactions: Interactions, rows: Sequence[Row]
+) -> str:
     parts = [
         "# The claims ledger\n",
-        f"{summary(claims)} Written by `h2h reproduce --claims` from the runs stored in `recipes/published/measured/`; "
-        "explanations are by the recipes' authors. `h2h reproduce` trains them all again.\n",
+        f"{summary(claims, untested)} Written by `h2h reproduce --claims` from the runs stored in "
+        "`recipes/published/measured/`; explanations are by the recipes' authors. `h2h reproduce` trains them all "
+        "again.\n",
         "A claim *holds* if every comparison it rests on does, *does not hold* if one of them is decided the other "
         "way, and is *unresolved* where the runs cannot tell. An effect is a mean over pairs of runs with the same "
         "seed, variant − control unless it says otherwise, with its 95 % interval; tests are exact sign flips. Arms "
@@ -93,6 +120,10 @@ def markdown(claims: Sequence[Judged], interactions: Interactions, rows: Sequenc
         table(["", "claim", "design", "verdict", "effect", "what explains it"], map(_overview, claims)),
         "",
         *(_section(c) for c in claims),
+        *(
+            f"## {c.id} {c.says}\n\nNot tested yet: `h2h reproduce {c.id[:3]} --keep` trains what it rests on.\n"
+            for c in untested
+        ),
     ]
     if interactions:
         parts.append("## Where two reports contradict each other\n")
@@ -134,10 +165,10 @@ def _section(c: Judged) -> str:
     if c.claim.picture:
         lines += [f"![{c.says}: what the runs show](pictures/published/{c.claim.picture}.png)", ""]
     for name, scope in c.scopes.items():
-        lines.append(f"Study `{name}`: {scope}. `{c.commands[name]}`")
+        chosen = f" Own best: {c.tuned[name]}." if name in c.tuned else ""
+        lines.append(f"Study `{name}`: {scope}. `{c.commands[name]}`{chosen}\n")
     runs = list(dict.fromkeys(run for f in (*c.findings, *c.also) for run in f.runs))
     lines += [
-        "",
         f"<details><summary>{len(runs)} runs</summary>",
         "",
         " ".join(run[:16] for run in runs),
@@ -146,6 +177,10 @@ def _section(c: Judged) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _not_yet(c: Untested) -> str:
+    return f"## {c.id} {c.says}\n\nNot tested yet: `h2h reproduce {c.id[:3]} --keep` trains what it rests on.\n"
 
 
 def _margin(f: Finding) -> str:
