@@ -36,12 +36,12 @@ def unpaired_runs(effect: float, sd: float) -> int:
 def main(name: str, rounds: int = 4, steps: int = 20) -> None:
     outcome = load_outcome(find_study(name, store.home()))
     verdicts = outcome.verdicts()
-    control = np.array([row.value for row in outcome.rows[verdicts.control]])
+    control = np.array([row.value for row in outcome.rows[verdicts.title, verdicts.control]])
     result = bench.run(TASK, HERE, rounds, steps)
     alone = next(c for c in result.comparisons() if c.what.startswith("runs per hour, peers alone"))
     made = []
     for row in verdicts:
-        variant = np.array([r.value for r in outcome.rows[row.arm]])
+        variant = np.array([r.value for r in outcome.rows[verdicts.title, row.arm]])
         sd = math.sqrt((control.var(ddof=1) + variant.var(ddof=1)) / 2)
         effect = abs(row.verdict.difference)
         theirs, pairs = 2 * unpaired_runs(effect, sd), stats.pairs_for(effect / row.verdict.sd)
