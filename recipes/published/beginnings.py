@@ -5,7 +5,7 @@ HEADTOHEAD_DATA=… h2h run recipes/published/beginnings.py:speeches
 h2h run recipes/published/beginnings.py:nano
 """
 
-from documents import SMALL, decoder_studied, nano_run
+from documents import ANOTHER, SMALL, decoder_studied, nano_run
 
 from headtohead import Arm, Sinusoidal, Study
 from headtohead.reproduce import Better, Claim, Interaction, Shown, sentences
@@ -66,7 +66,7 @@ FIGURES = {"train": "train/perplexity", "dev": "validation/perplexity"} | {
     name: f"{name}/perplexity" for name in ("normal", "weird", "long")
 }
 shown = [
-    Shown(f"doc003.sinusoidal.{name}", nano, WAVES, metric, unlike="another corpus and vocabulary")
+    Shown(f"doc003.sinusoidal.{name}", nano, WAVES, metric, unlike=ANOTHER)
     for name, metric in FIGURES.items()
 ]
 

@@ -131,5 +131,7 @@ nano_run = Arm(
     evaluate=EvalSpec(train=256, along=128),
 )
 
+ANOTHER = "another corpus and vocabulary, and another long sample"
+
 # What `h2h reproduce --quick` makes of a language model's run: few steps, few windows to be judged by
 SMALL = ("train.steps=60", "evaluate.windows=160", "evaluate.train=160", "evaluate.along=64")

@@ -24,6 +24,6 @@ QUICK = SMALL  # of `h2h reproduce --quick`
 
 SHORTER = "a fiftieth of its tokens, at a hundred times its rate"
 shown = [
-    Shown(f"doc002.result.{name}", shakespeare, "control", "validation/perplexity", unlike=SHORTER)
-    for name in ("best_val_ppl", "final_val_ppl")
+    Shown(f"doc002.result.{name}", shakespeare, "control", "validation/perplexity", take=take, unlike=SHORTER)
+    for name, take in {"best_val_ppl": "best", "final_val_ppl": "last"}.items()
 ]
