@@ -52,7 +52,7 @@ nano = Study(
     tuning_seeds=1,
     seeds=10,
     again=False,
-    metric="validation/loss",
+    metric="test/loss",
     command="h2h run recipes/published/beginnings.py:nano",
     takes="twenty minutes on two cores",
 )
@@ -65,10 +65,7 @@ measure = sentences
 FIGURES = {"train": "train/perplexity", "dev": "validation/perplexity"} | {
     name: f"{name}/perplexity" for name in ("normal", "weird", "long")
 }
-shown = [
-    Shown(f"doc003.sinusoidal.{name}", nano, WAVES, metric, unlike=ANOTHER)
-    for name, metric in FIGURES.items()
-]
+shown = [Shown(f"doc003.sinusoidal.{name}", nano, WAVES, metric, unlike=ANOTHER) for name, metric in FIGURES.items()]
 
 claims = [
     Claim(

@@ -4,7 +4,7 @@ HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:published
 HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:tuned
 """
 
-from documents import NEVER_LEARNED, classifier_run, classifier_studied
+from documents import classifier_run, classifier_studied
 
 from headtohead import Disentangled, Learned, Rope, Study
 from headtohead.reproduce import Better, Claim, Shown, Sooner, by_familiarity
@@ -12,7 +12,7 @@ from headtohead.reproduce import Better, Claim, Shown, Sooner, by_familiarity
 # as published: the test set is looked at after every epoch, and the best look is quoted
 published = Study(
     question="Do rotary or disentangled positions help the reports' classifier?",
-    control=classifier_run.set("evaluate.train", 0),
+    control=classifier_run.set("evaluate.train", 500),
     vary={"model.position": [Learned(), Rope(), Disentangled(span=32)]},
     seeds=10,
     again=False,
@@ -44,31 +44,38 @@ measure = by_familiarity  # two thirds of the test sentences are in the training
 shown = [
     Shown("doc000.classifier.best_test_acc", published, "Learned", "test/accuracy", take="best", scale=100),
     Shown("doc000.classifier.final_test_acc", published, "Learned", "test/accuracy", scale=100),
+    Shown("doc000.classifier.best_train_acc", published, "Learned", "train/accuracy", take="best", scale=100),
     Shown("doc001.classifier.before_training_acc", published, "Learned", "test/accuracy", take="first", scale=100),
-    Shown("doc001.classifier.test_acc", published, "Learned", "test/accuracy", scale=100, unlike=NEVER_LEARNED),
+    Shown("doc001.classifier.test_acc", published, "Learned", "test/accuracy", scale=100),
     Shown("doc004.encoder.acc", published, "Learned", "test/accuracy", take="best", scale=100),
     Shown("doc004.rope.acc", published, "Rope", "test/accuracy", take="best", scale=100),
     Shown("doc004.disentangled.acc", published, DISENTANGLED, "test/accuracy", take="best", scale=100),
 ]
 
-# judged at the rate they share, as the report did: validation has no sentence of the training set, the test set mostly
-# has, and a rate chosen by the one need not be the best for the other
+# judged as the report did, at its rate and at the end of its epochs. Tuning stands beside it: validation has no
+# sentence of the training set, the test set mostly has, and the best rate for the one need not be so for the other
 claims = [
     Claim(
         "004.1",
-        Better(tuned, "Rope", table="shared"),
-        Sooner(tuned, "Rope", "validation/accuracy", table="shared"),
-        also=(Better(tuned, "Rope", value="unseen/accuracy", table="shared"), Better(published, "Rope")),
+        Better(published, "Rope"),
+        Sooner(published, "Rope", "train/loss"),
+        also=(
+            Sooner(published, "Rope", "test/accuracy"),
+            Better(published, "Rope", value="unseen/accuracy"),
+            Better(tuned, "Rope"),
+            Better(tuned, "Rope", table="shared"),
+        ),
         picture="sooner",
         because="",
     ),
     Claim(
         "004.2",
-        Better(tuned, DISENTANGLED, table="shared"),
+        Better(published, DISENTANGLED),
         also=(
+            Sooner(published, DISENTANGLED, "train/loss"),
+            Better(published, DISENTANGLED, value="unseen/accuracy"),
             Better(tuned, DISENTANGLED),
-            Better(tuned, DISENTANGLED, value="unseen/accuracy", table="shared"),
-            Better(published, DISENTANGLED),
+            Better(tuned, DISENTANGLED, table="shared"),
         ),
         because="",
     ),

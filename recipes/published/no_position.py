@@ -33,8 +33,8 @@ claims = [
     Claim(
         "002.3",
         Not(Better(no_position, NONE, than=ALONE), "without positions the context is of no use"),
-        also=(Better(no_position, NONE), Better(no_position, LEARNED)),
+        also=(Better(no_position, NONE), Better(no_position, NONE, than=LEARNED)),
         because="A causal decoder sees what stands before a token without being told where. After so few tokens waves "
-        "are worth nothing to it yet, and learned positions, which start as noise, are worse than none.",
+        "are worth too little to be seen, and learned positions, which start as noise, do harm.",
     )
 ]

@@ -3,18 +3,18 @@ and value weights were never trained: the published count of 427,600 parameters 
 
 HEADTOHEAD_DATA=… h2h run recipes/published/padding.py
 
-Sentences are filled up to the block with a word of their own, which attention may look at as at any other. Measured is
-the weight that words put on the filling, as a multiple of what equal weights would: 1 is indifference.
+Heads and epochs are 000's, not 001's. Sentences are filled up to the block with a word of their own, which attention
+may look at as at any other. Measured is the weight that words put on the filling, as a multiple of what equal weights
+would: 1 is indifference.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from documents import classifier_studied
-from torch import nn
+from documents import Untrained, classifier_studied
 
-from headtohead import Preparation, Start, Study
+from headtohead import Preparation, Study
 from headtohead.reproduce import Better, Claim, Moves, weight_on
 
 FILLING = "paddingpadding"
@@ -28,21 +28,6 @@ class Filled(Preparation):
 
     def prepare(self, pieces: Iterable[str]) -> Iterator[str]:
         return (re.sub(r"\s+$", "", piece) + f" {FILLING}" * 32 for piece in pieces)
-
-
-class Untrained(Start):
-    """Drawn anew; queries, keys and values then stay as they were drawn, as heads in a plain Python list do."""
-
-    equation: ClassVar[str] = "dL/dW_q = dL/dW_k = dL/dW_v = 0"
-    reference: ClassVar[str] = "document 001"
-
-    def fill(self, model: nn.Module) -> None:
-        self.shape(model)
-
-    def shape(self, model: nn.Module) -> None:
-        for name, parameter in model.named_parameters():
-            if name.split(".")[-2] in ("q", "k", "v"):
-                parameter.requires_grad_(False)
 
 
 filled = classifier_studied.set("data.prepare", Filled()).set("train.epochs", 10)

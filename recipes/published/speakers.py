@@ -2,11 +2,12 @@
 
 HEADTOHEAD_DATA=… h2h run recipes/published/speakers.py
 
-If so, training on one Bush instead of Obama, on as many sentences, makes that Bush easier against Obama. The sentences
-to classify say who spoke them: they are the training text here, without those that stand in a test text. Byte pairs and
-bits per byte, for words would be unknown in one text more than in another.
+If so, he loses his lead where the training text is a third his, and gains it where it is all his. The sentences to
+classify say who spoke them: they are the training text here, without those that share eight words in a row with a test
+text. Byte pairs and bits per byte, for words would be unknown in one text more than in another.
 """
 
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +15,13 @@ from documents import SMALL, decoder_studied
 
 from headtohead import Bpe, Speeches, Study, knob
 from headtohead.data.corpora import Text, Texts
-from headtohead.reproduce import Claim, Closer, Moves
+from headtohead.reproduce import Claim, Closer, Moves, Not
+
+
+def runs(text: str, length: int = 8) -> set[tuple[str, ...]]:
+    """Every so many words in a row, whatever stands between them."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    return {tuple(words[n : n + length]) for n in range(len(words) - length + 1)}
 
 
 class SpokenBy(Speeches):
@@ -31,7 +38,7 @@ class SpokenBy(Speeches):
 
     def texts(self) -> Texts:
         tests = super().texts().tests
-        held = {line.strip() for test in tests.values() for piece in test.pieces() for line in piece.splitlines()}
+        held = set().union(*(runs("".join(test.pieces())) for test in tests.values()))
         labelled = [self.items(file) for file in ("train_CLS.tsv", "test_CLS.tsv")]
         spoken = [
             (label, text.strip()) for items in labelled for label, text in zip(items.labels, items.texts, strict=True)
@@ -39,12 +46,13 @@ class SpokenBy(Speeches):
         chosen = []
         speakers = self.who.split(",")
         for speaker in speakers:
-            own = [text for label, text in spoken if label == speaker and text not in held]
-            chosen += own[: self.count // len(speakers)]
+            own = [text for label, text in spoken if label == speaker and not runs(text) & held]
+            chosen += list(dict.fromkeys(own))[: self.count // len(speakers)]
         return Texts(Text.of("\n".join(chosen) + "\n"), None, tests)
 
 
-published = decoder_studied.set("evaluate.windows", None).set("evaluate.stride", None).set("tokenizer", Bpe(vocab=1000))
+published = decoder_studied.settings(["data.corpus=Speeches", "evaluate.windows=none", "evaluate.stride=none"])
+published = published.set("tokenizer", Bpe(vocab=1000))
 OBAMAS, WS, HS = (f"{name}/bits_per_byte" for name in ("obama", "wbush", "hbush"))
 PUBLISHED, EQUAL = "the training text", "a third of each"
 OBAMA, WBUSH, HBUSH = "Obama alone", "W. Bush alone", "H. Bush alone"
@@ -74,9 +82,14 @@ claims = [
         "004.3",
         Moves(speakers, PUBLISHED, WS, OBAMAS),
         Moves(speakers, PUBLISHED, HS, OBAMAS),
-        Closer(speakers, WBUSH, OBAMA, own=WS, other=OBAMAS),
-        Closer(speakers, HBUSH, OBAMA, own=HS, other=OBAMAS),
-        also=(Moves(speakers, EQUAL, WS, OBAMAS), Moves(speakers, EQUAL, HS, OBAMAS)),
+        Closer(speakers, OBAMA, EQUAL, own=OBAMAS, other=WS),
+        Closer(speakers, OBAMA, EQUAL, own=OBAMAS, other=HS),
+        Not(Moves(speakers, EQUAL, WS, OBAMAS), "with a third of each Obama does not lead"),
+        Not(Moves(speakers, EQUAL, HS, OBAMAS), "with a third of each Obama does not lead"),
+        also=(
+            Closer(speakers, WBUSH, OBAMA, own=WS, other=OBAMAS),
+            Closer(speakers, HBUSH, OBAMA, own=HS, other=OBAMAS),
+        ),
         because="",
     )
 ]

@@ -1,9 +1,11 @@
-"""000: does the decoder lose anything when a token sees only itself and the seven before it?
+"""000: does the decoder lose anything when a token sees only itself and the seven before it? And its own table, every
+hundred iterations.
 
-HEADTOHEAD_DATA=… h2h run recipes/published/window.py
+HEADTOHEAD_DATA=… h2h run recipes/published/window.py:window
+HEADTOHEAD_DATA=… h2h run recipes/published/window.py:retraced
 """
 
-from documents import PERPLEXITIES, SMALL, VOCABULARY, decoder_studied
+from documents import PERPLEXITIES, SMALL, decoder_run, decoder_studied
 
 from headtohead import Causal, Local, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -14,17 +16,30 @@ window = Study(
     vary={"model.pattern": [Causal(), Causal() & Local(8)]},
     seeds=10,
     metric="test/loss",
-    command="h2h run recipes/published/window.py",
+    command="h2h run recipes/published/window.py:window",
     takes="five minutes on two cores",
     expected="no loss, but a small gain",
+)
+
+retraced = Study(
+    question="How does the reports' decoder come to its perplexities, iteration by iteration?",
+    control=decoder_run,
+    vary=(),
+    seeds=3,
+    again=False,
+    metric="test/loss",
+    command="h2h run recipes/published/window.py:retraced",
+    takes="two minutes on two cores",
 )
 
 QUICK = SMALL  # of `h2h reproduce --quick`
 
 ARMS = {"doc000.decoder": "Causal", "doc000.window8": "Causal & Local", "doc004.decoder": "Causal"}
 shown = [
-    Shown(f"{row}.{name}", window, arm, metric, unlike=VOCABULARY)
-    for row, arm in ARMS.items()
+    Shown(f"{row}.{name}", window, arm, metric) for row, arm in ARMS.items() for name, metric in PERPLEXITIES.items()
+] + [
+    Shown(f"doc000.at{step}.{name}", retraced, "control", metric, at=step)
+    for step in (100, 200, 300, 400, 500)
     for name, metric in PERPLEXITIES.items()
 ]
 

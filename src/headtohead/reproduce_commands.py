@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,7 +85,7 @@ def follow(
             if not quick:
                 file = home / "published" / f"{name}.json"
                 try:
-                    kept.write(outcome, file)
+                    kept.write(outcome, file, run.reference_seconds())
                 except InputError as error:
                     file.unlink(missing_ok=True)  # of an earlier, whole one
                     screen.print(f"{study.name} is not whole: {error}", markup=False, soft_wrap=True)
@@ -113,8 +112,6 @@ def after(found: list[Experiment], quick: bool, home: Path, keep: bool) -> Itera
     if common:
         yield f"{common - changed} of {common} runs are those stored with the recipes, to the last bit"
     if keep:
-        pace = {"reference_seconds": run.reference_seconds()}
-        store.write_whole(WHERE / run.STORED / "pace.json", json.dumps(pace) + "\n")
         yield f"kept in {WHERE / run.STORED}"
 
 
@@ -198,7 +195,8 @@ def write_ledger(found: Results, path: Path) -> Path:
         raise InputError(f"there is nothing to write down yet: {found.missing[0]}")
     store.write_whole(path, ledger.markdown(found.claims, found.untested, found.interactions, found.rows))
     with run.room() as room:
-        write = blocks.writer(found.claims, found.untested, found.rows, WHERE / run.STORED, Path(room))
+        loaded = run.stored_by_name(experiments(), WHERE, Path(room))
+        write = blocks.writer(found.claims, found.untested, found.rows, loaded)
         for page in blocks.pages(Path()):
             text = page.read_text(encoding="utf-8")
             if (new := blocks.filled(text, write)) != text:
@@ -210,12 +208,12 @@ def draw_gallery(folder: Path) -> list[Path]:
     """Pictures of the ledger, from the kept results: those whose studies are there."""
     from headtohead.reproduce import gallery
 
-    stored = WHERE / run.STORED
-    there = [picture for picture in gallery.PICTURES if picture.kept(stored)]
-    if not there:
-        raise InputError(f"{stored} has no results to draw: h2h reproduce all --keep")
     with run.room() as room:
-        return list(gallery.draw(there, lambda name: kept.unpacked(stored / f"{name}.json", Path(room) / name), folder))
+        loaded = run.stored_by_name(experiments(), WHERE, Path(room))
+        there = [picture for picture in gallery.PICTURES if picture.there(loaded)]
+        if not there:
+            raise InputError(f"{WHERE / run.STORED} has no results to draw: h2h reproduce all --keep")
+        return list(gallery.draw(there, loaded, folder))
 
 
 def show(found: Results, screen: Console) -> None:

@@ -24,6 +24,7 @@ from headtohead.errors import InputError
 
 ALPHA = 0.05
 LEAST_PAIRS = 6  # the smallest p of n pairs is 2^(1−n): with five no difference could ever be called real
+ROUNDING = 1e-12  # of a value: a difference below is that of adding up in another order
 EXACT_PAIRS = 16  # up to here every sign pattern is tried
 DRAWS = 20_000  # beyond, so many at random, always the same ones
 MOST_PAIRS = 10_000
@@ -77,6 +78,7 @@ def compare_all(
             raise InputError(f"{name} has {len(values)} values and the control {len(base)}: pairs need one each")
     unit = _unit(np.concatenate([base, *arms.values()]))
     base, arms = base / unit, {name: values / unit for name, values in arms.items()}
+    arms = {name: np.where(abs(values - base) < ROUNDING * abs(base), base, values) for name, values in arms.items()}
     differences = np.stack([values - base for values in arms.values()], axis=1)  # (n, k)
     p_alone = [float(sign_flip(differences[:, [k]])[0]) for k in range(len(arms))]
     p = _corrected(differences, p_alone)

@@ -16,7 +16,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def write(outcome, tmp_path):
     kept.write(outcome, tmp_path / "stored" / "tiny.json")
-    return blocks.writer([], [], [], tmp_path / "stored", tmp_path / "room", ROOT)
+
+    def loaded(name):
+        return kept.unpacked(tmp_path / "stored" / f"{name}.json", tmp_path / "room")
+
+    return blocks.writer([], [], [], loaded, ROOT)
 
 
 def test_what_stands_between_the_marks_is_written_anew(write):

@@ -40,7 +40,8 @@ def test_the_ledger_is_what_the_stored_runs_say(found):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_blocks_are_what_is_stored(page, found, tmp_path):
-    write = blocks.writer(found.claims, found.untested, found.rows, WHERE / run.STORED, tmp_path)
+    loaded = run.stored_by_name(commands.asked("all"), WHERE, tmp_path)
+    write = blocks.writer(found.claims, found.untested, found.rows, loaded)
     text = page.read_text(encoding="utf-8")
     assert blocks.filled(text, write) == text, ANEW
 

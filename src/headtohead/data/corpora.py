@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from headtohead.data import files, wheels
 from headtohead.data.hub import sst2_from_hub
@@ -40,6 +40,7 @@ class Texts:
     train: Text
     validation: Text | None = None
     tests: dict[str, Text] = field(default_factory=dict)  # each reported apart
+    words: Text | None = None  # more text to learn the vocabulary from
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Sentences:
     validation: Items | None = None
     test: Items | None = None
     says: dict[str, str] = field(default_factory=dict)  # what a label means, where it is a number
+    words: Text | None = None  # more text to learn the vocabulary from
 
 
 Announce = Callable[[str], None]
@@ -218,13 +220,19 @@ class Speeches(FolderCorpus):
         *("test_LM_obama.txt", "test_LM_wbush.txt", "test_LM_hbush.txt"),
     )
 
+    vocabulary: Literal["own", "both"] = knob(
+        default="own", help="both: words of the running text and of the sentences, as the reports had it"
+    )
+
     def texts(self) -> Texts:
         tests = {name: self.text(f"test_LM_{name}.txt") for name in ("obama", "wbush", "hbush")}
-        return Texts(self.text("train_LM.txt"), None, tests)
+        words = Text(lambda: iter(self.items("train_CLS.tsv").texts)) if self.vocabulary == "both" else None
+        return Texts(self.text("train_LM.txt"), None, tests, words)
 
     def sentences(self) -> Sentences:
         says = {"0": "obama", "1": "wbush", "2": "hbush"}
-        return Sentences(self.items("train_CLS.tsv"), None, self.items("test_CLS.tsv"), says)
+        words = self.text("train_LM.txt") if self.vocabulary == "both" else None
+        return Sentences(self.items("train_CLS.tsv"), None, self.items("test_CLS.tsv"), says, words)
 
 
 class Sst2(FolderCorpus):

@@ -100,7 +100,7 @@ def encode_texts(data: DataSpec, tokenizer: Tokenizer) -> EncodedTexts:
 
 def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
     texts = data.texts()
-    vocabulary = tokenizer.learn(texts.train.pieces())
+    vocabulary = tokenizer.learn(itertools.chain(texts.train.pieces(), _more(texts.words)))
     sets: dict[str, Text] = {"train": texts.train}
     if texts.validation is not None:
         sets["validation"] = texts.validation
@@ -116,6 +116,10 @@ def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
         if name != "train":
             fact["overlap"] = asdict(overlap_of_tokens(train, _mapped(folder / f"{name}.bin", vocabulary.dtype)))
     (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _more(words: Text | None) -> Iterator[str]:
+    return words.pieces() if words else iter(())
 
 
 def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, Any]:
@@ -190,7 +194,7 @@ def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> Non
         raise InputError(
             f"the training data have one class only, '{labels[0] if labels else 'none'}': a classifier needs two"
         )
-    vocabulary = tokenizer.learn(iter(found.train.texts))
+    vocabulary = tokenizer.learn(itertools.chain(found.train.texts, _more(found.words)))
     facts: dict[str, Any] = {
         "vocabulary": vocabulary.state(),
         "labels": labels,

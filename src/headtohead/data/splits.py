@@ -40,7 +40,8 @@ class DataSpec(Spec):
         train, validation, test = in_order(whole, carve, held) if carve or held else (whole, None, None)
         if found.validation is not None:
             validation = self._prepared(found.validation)
-        return Texts(train, validation, tests or ({"test": test} if test else {}))
+        words = found.words and self._prepared(found.words)
+        return Texts(train, validation, tests or ({"test": test} if test else {}), words)
 
     def sentences(self) -> Sentences:
         found = self.corpus.sentences()
@@ -49,6 +50,7 @@ class DataSpec(Spec):
             train=self._prepared_items(found.train),
             validation=found.validation and self._prepared_items(found.validation),
             test=found.test and self._prepared_items(found.test),
+            words=found.words and self._prepared(found.words),
         )
         left = 1.0
         if found.test is None and self.test:

@@ -19,7 +19,7 @@ from headtohead.reproduce.kinds import (
     NotBetter,
     Sooner,
 )
-from headtohead.reproduce.measures import by_familiarity, cut_short, entropy, frequencies, sentences, weight_on
+from headtohead.reproduce.measures import by_familiarity, entropy, frequencies, other_future, sentences, weight_on
 from headtohead.reproduce.tables import Shown
 
 __all__ = [
@@ -36,9 +36,9 @@ __all__ = [
     "Shown",
     "Sooner",
     "by_familiarity",
-    "cut_short",
     "entropy",
     "frequencies",
+    "other_future",
     "sentences",
     "weight_on",
 ]

@@ -19,9 +19,9 @@ from headtohead.errors import InputError
 from headtohead.metrics import text_of
 from headtohead.outcome import Outcome
 from headtohead.report.paste import markdown
-from headtohead.reproduce import benchmarks, kept
+from headtohead.reproduce import benchmarks
 from headtohead.reproduce.evidence import rows_of, value_in
-from headtohead.reproduce.gallery import PICTURES, Picture
+from headtohead.reproduce.gallery import PICTURES, Loaded, Picture
 from headtohead.reproduce.ledger import Judged, Untested, beside, short, summary
 from headtohead.reproduce.tables import Row
 
@@ -43,32 +43,32 @@ def pages(root: Path) -> list[Path]:
 
 
 def writer(
-    claims: Sequence[Judged],
-    untested: Sequence[Untested],
-    rows: Sequence[Row],
-    stored: Path,
-    room: Path,
-    root: Path = Path(),
+    claims: Sequence[Judged], untested: Sequence[Untested], rows: Sequence[Row], loaded: Loaded, root: Path = Path()
 ) -> Callable[[str], str]:
     """Writes a block by what its mark asks for."""
 
-    def outcome(name: str) -> Outcome:
-        return kept.unpacked(stored / f"{name}.json", room / "blocks" / name)
-
     def verdicts(asked: str) -> str:
         name, _, title = asked.partition(", ")
-        found = outcome(name)
+        found = loaded(name)
         said = found.verdicts(title or None)
         return f"{markdown(said)}\n`{found.said['command']}`: {said.scope}."
 
     def means(asked: str) -> str:
         name, *figures = asked.split()
-        return _means(outcome(name), figures)
+        return _means(loaded(name), figures)
 
     def measured(asked: str) -> str:
         name, *more = asked.split()
         said = json.loads((root / BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))
         return benchmarks.KINDS.get(name, benchmarks.plain)(said, *more)
+
+    def there(kind: str, name: str) -> bool:
+        if kind == "benchmark":
+            return (root / BENCHMARKS / f"{name}.json").is_file()
+        try:
+            return kind not in ("verdicts", "means") or bool(loaded(name))
+        except InputError:
+            return False
 
     kinds: dict[str, Callable[[str], str]] = {
         "claims": lambda asked: short(claims, LEDGER) if asked == "table" else summary(claims, untested),
@@ -76,7 +76,7 @@ def writer(
         "verdicts": verdicts,
         "means": means,
         "benchmark": measured,
-        "gallery": lambda _: _pictures([picture for picture in PICTURES if picture.kept(stored)]),
+        "gallery": lambda _: _pictures([picture for picture in PICTURES if picture.there(loaded)]),
     }
 
     def write(what: str) -> str:
@@ -84,10 +84,7 @@ def writer(
         if kind not in kinds:
             raise InputError(f"a block is one of {', '.join(kinds)}, not '{what}'")
         name = re.split("[ ,]", rest)[0]
-        places = {"verdicts": stored, "means": stored, "benchmark": root / BENCHMARKS}
-        if kind in places and not (places[kind] / f"{name}.json").is_file():
-            return f"Not measured yet: {name}."
-        return kinds[kind](rest)
+        return kinds[kind](rest) if there(kind, name) else f"Not measured yet: {name}."
 
     return write
 

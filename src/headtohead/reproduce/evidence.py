@@ -85,20 +85,23 @@ class Claim:
 
     def judged(self, outcomes: Outcomes) -> tuple[Word, list[Finding], list[Finding]]:
         found = _once([e.judge(outcomes) for e in self.evidence])
-        words = [f.word for f in found]
-        word: Word = (
-            "does not hold"
-            if "does not hold" in words
-            else "holds"
-            if all(w == "holds" for w in words)
-            else "unresolved"
-        )
+        word: Word = "holds" if all(f.word == "holds" for f in found) else "unresolved"
+        if any(_refutes(f, len(found)) for f in found):
+            word = "does not hold"
         return word, found, [e.judge(outcomes) for e in self.also]
+
+
+def _refutes(found: Finding, among: int) -> bool:
+    """Of several comparisons that all have to hold, one may fail by chance: its p is corrected for their number."""
+    v = found.verdict
+    decided = v is None or v.verdict == "equivalent" or v.p * among <= stats.ALPHA
+    return found.word == "does not hold" and decided
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
     """Arms whose own best rate is the shared one are the same runs twice."""
-    return list({(f.runs, f.metric, f.effect) if f.runs else f.says: f for f in reversed(findings)}.values())[::-1]
+    told = {(f.runs, f.metric, f.effect, f.word) if f.runs else f.says: f for f in reversed(findings)}
+    return list(told.values())[::-1]
 
 
 # -- values of stored runs ---------------------------------------------------------------------------------------------
@@ -116,6 +119,8 @@ def rows_of(outcome: Outcome, arm: str, table: str | None) -> list[RunRow]:
 
 def title_of(outcome: Outcome, table: str | None) -> str:
     """Of the table asked for; a study that was not tuned has but one."""
+    if table is not None and len(outcome.titles) > 1 and table not in outcome.titles:
+        raise InputError(f"study {outcome.said['name']} has no table '{table}': {nearest(table, outcome.titles)}")
     return table if table in outcome.titles else outcome.titles[0]
 
 
@@ -162,10 +167,18 @@ def effect_text(name: str, v: stats.Verdict) -> str:
     return f"{text_of(metric, v.difference, True)}{interval}"
 
 
-def word_for(v: stats.Verdict, wanted: Sequence[str]) -> Word:
-    if v.verdict in wanted:
-        return "holds"
-    return "unresolved" if v.verdict == "unresolved" else "does not hold"
+def improved(v: stats.Verdict, way: stats.Way) -> Word:
+    """Whether the variant is better: surely, if by less than a margin. No difference that matters is none."""
+    if v.verdict == "equivalent":
+        sure = v.p <= stats.ALPHA and (v.low > 0 or v.high < 0)
+        return "holds" if sure and (v.difference < 0) == (way == "lower") else "does not hold"
+    return "holds" if v.verdict == "better" else "does not hold" if v.verdict == "worse" else "unresolved"
+
+
+def unless_lost(word: Word, *rows: Sequence[RunRow], collapsed: bool = True) -> Word:
+    """Runs that came to nothing are in no mean, and those that are left do not speak for them."""
+    bad = ("diverged", "collapsed") if collapsed else ("diverged",)
+    return "unresolved" if any(row.status in bad for one in rows for row in one) else word
 
 
 def within_margin(v: stats.Verdict, margin: float) -> Word:

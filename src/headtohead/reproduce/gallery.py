@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headtohead.metrics import figure_of
+from headtohead.errors import InputError
 from headtohead.outcome import Outcome
 from headtohead.report.figures import ARMS, GRID, QUIET, looks
 from headtohead.reproduce.evidence import measures_of, rows_of, value_in
@@ -28,8 +28,12 @@ class Picture:
     drawn: Callable[..., None]  # on a figure, of the studies' outcomes
     size: tuple[float, float] = USUAL
 
-    def kept(self, stored: Path) -> bool:
-        return all((stored / f"{study}.json").is_file() for study in self.studies)
+    def there(self, loaded: Loaded) -> bool:
+        """Whether its studies are."""
+        try:
+            return all(map(loaded, self.studies))
+        except InputError:
+            return False
 
 
 def draw(pictures: Sequence[Picture], loaded: Loaded, folder: Path) -> Iterator[Path]:
@@ -84,17 +88,19 @@ def _contradiction(figure: Any, nano: Outcome, speeches: Outcome) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
 
 
-def _future(figure: Any, outcome: Outcome) -> None:
-    """The same tokens where the window goes on behind them and where it ends there: a causal model cannot tell."""
+def _future(figure: Any, *outcomes: Outcome) -> None:
+    """The same tokens before their own future and before another window's: a causal model cannot tell."""
     axes = figure.subplots()
-    names = [name for _, name in outcome.rows]
-    for n, name in enumerate(names):
-        whole, cut = (np.array(_values(outcome, name, metric)) for metric in ("whole/loss", "cut/loss"))
-        axes.plot(1000 * (cut - whole), np.full(len(cut), n), "o", color=ARMS[1], alpha=0.35, ms=6)
+    arms: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        arms = {name: outcome for _, name in outcome.rows} | arms
+    for n, (name, outcome) in enumerate(arms.items()):
+        own, other = (np.array(_values(outcome, name, metric)) for metric in ("own/loss", "other/loss"))
+        axes.plot(1000 * (other - own), np.full(len(own), n), "o", color=ARMS[1], alpha=0.35, ms=6)
     axes.axvline(0, color=QUIET, lw=1)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(arms)), list(arms))
     axes.invert_yaxis()
-    axes.set_xlabel("what the same tokens cost more where the text ends there, thousandths of a nat")
+    axes.set_xlabel("what the same tokens cost more before another future, thousandths of a nat")
     _plain(axes)
 
 
@@ -136,23 +142,16 @@ def _rates(figure: Any, outcome: Outcome) -> None:
 
 def _sooner(figure: Any, outcome: Outcome) -> None:
     axes = figure.subplots()
-    title = outcome.titles[0]
-    for n, ((_, name), runs) in enumerate((k, v) for k, v in outcome.rows.items() if k[0] == title):
-        curves = [
-            {
-                look["step"]: look["validation/accuracy"]
-                for look in Record(outcome.home / "runs" / row.run).metrics
-                if "validation/accuracy" in look
-            }
-            for row in runs
-        ]
+    for n, ((_, name), runs) in enumerate(outcome.rows.items()):
+        looks = [Record(outcome.home / "runs" / row.run).metrics for row in runs]
+        curves = [{x["step"]: x["train/loss"] for x in one if x.get("train/loss") is not None} for one in looks]
         steps = sorted(set.intersection(*(set(c) for c in curves)))
-        values = 100 * np.array([[c[s] for s in steps] for c in curves])
+        values = np.array([[c[s] for s in steps] for c in curves])
         axes.plot(steps, values.mean(axis=0), ["-", "--", ":"][n % 3], color=ARMS[n], lw=2, label=name)
         axes.fill_between(steps, values.min(axis=0), values.max(axis=0), color=ARMS[n], alpha=0.1, lw=0)
     axes.set_xlabel("step")
-    axes.set_ylabel(f"validation/{figure_of(outcome.metric)}, %")
-    axes.legend(frameon=False, loc="lower right")
+    axes.set_ylabel("train/loss, nats")
+    axes.legend(frameon=False, loc="upper right")
     _plain(axes)
 
 
@@ -173,21 +172,21 @@ def _sharpening(figure: Any, outcome: Outcome) -> None:
 PICTURES = (
     Picture(
         "contradiction",
-        "Learned against sinusoidal positions: which is better depends on how large the embeddings start",
+        "Learned against sinusoidal positions where embeddings start large and where they start small",
         ("beginnings-nano", "beginnings-speeches"),
         _contradiction,
         WIDE,
     ),
     Picture(
         "memorised",
-        "The reports' classifiers know the test sentences that they were trained on, and guess the others",
+        "The reports' classifiers on test sentences that they were trained on, and on those that they were not",
         ("classifier-published",),
         _memorised,
     ),
     Picture(
         "future",
-        "Heads weighted by a norm over the sequence lose where the text ends: they had read on",
-        ("nano",),
+        "What the same tokens cost before another future: nothing, unless a model reads it",
+        ("nano-heads", "nano-readings"),
         _future,
     ),
     Picture(
@@ -198,8 +197,8 @@ PICTURES = (
     ),
     Picture(
         "sooner",
-        "Validation accuracy of the encoder with three kinds of positions, step by step",
-        ("classifier-tuned",),
+        "Training loss of the encoder with three kinds of positions, step by step",
+        ("classifier-published",),
         _sooner,
     ),
     Picture(

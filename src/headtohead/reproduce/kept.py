@@ -15,12 +15,18 @@ from headtohead.store import Record
 from headtohead.study import Study
 
 FORMAT = 1
+ALONG = ("loss", "perplexity", "accuracy")
 LEFT_OUT = ("data", "warnings")  # of a result: the same for all runs on the same text, kept once
 
 
 def packed(outcome: Outcome, name: str) -> dict[str, Any]:
-    """Everything that a verdict or a curve needs, under the study's own name, whatever a store calls it."""
-    ids = _runs(outcome.said)
+    """Everything that a verdict or a curve needs, under the study's own name, whatever a store calls it. Arms that are
+    no longer the recipe's are left behind."""
+    own = [
+        {**table, "arms": [arm for arm in table["arms"] if not arm.get("dropped")]} for table in outcome.said["tables"]
+    ]
+    said = {**outcome.said, "name": name, "tables": own}
+    ids = _runs(said)
     data: list[Any] = []
     runs: dict[str, Any] = {}
     environment: dict[str, Any] = {}
@@ -36,10 +42,9 @@ def packed(outcome: Outcome, name: str) -> dict[str, Any]:
             "result": {k: v for k, v in record.result.items() if k not in LEFT_OUT},
             "data": data.index(facts),
             "times": record.times,
-            "curve": _curve(record, outcome.metric),
+            "curve": _curve(record),
             "measures": record.measures,
         }
-    said = {**outcome.said, "name": name}
     return {"format": FORMAT, "study": said, "environment": environment, "data": data, "runs": runs}
 
 
@@ -48,16 +53,16 @@ def _runs(said: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(run for runs in (*tables, said["again"]) for run in runs.values()))
 
 
-def _curve(record: Record, metric: str) -> list[dict[str, Any]]:
-    """The study's own figure at every look, of every set."""
-    figure = f"/{figure_of(metric)}"
-    looks = ({k: v for k, v in line.items() if k.endswith(figure) or k == "step"} for line in record.metrics)
+def _curve(record: Record) -> list[dict[str, Any]]:
+    """What a reader may want to see of every look, of every set."""
+    looks = ({k: v for k, v in line.items() if k == "step" or figure_of(k) in ALONG} for line in record.metrics)
     return [look for look in looks if len(look) > 1]
 
 
-def write(outcome: Outcome, file: Path) -> None:
-    """One run a line: a run that changes is a line that changes."""
-    said = store.plain(packed(outcome, file.stem))
+def write(outcome: Outcome, file: Path, pace: float = 1.0) -> None:
+    """One run a line: a run that changes is a line that changes. `pace` is how fast this machine is: seconds of a
+    step that is always the same."""
+    said = store.plain({"pace": pace} | packed(outcome, file.stem))
     runs = said.pop("runs")
     head = json.dumps(said, indent=1, ensure_ascii=False)[:-2]
     lines = ",\n".join(
@@ -82,16 +87,27 @@ def read(file: Path) -> dict[str, Any]:
 def check(file: Path, study: Study) -> None:
     """Refuse results of what the recipe no longer says."""
     said = read(file)["study"]
-    arms = {arm["name"]: arm["spec"] for arm in said["tables"][0]["arms"]}
-    wanted = {variant.name: variant.arm.to_json() for variant in study.variants}
+    tuned = list(study.tune)
+    arms = {arm["name"]: _without(arm["spec"], tuned) for arm in said["tables"][0]["arms"]}
+    wanted = {v.name: _without(store.plain(v.arm.to_json()), tuned) for v in study.variants}
     same = (
         said["id"] == study.id
         and (said["margin"], said["seeds"]) == (study.margin, list(study.all_seeds))
-        and list(arms) == list(wanted)
-        and (study.tune or store.plain(wanted) == arms)
+        and list(arms.items()) == list(wanted.items())
     )
     if not same:
         raise InputError(f"{file} is of another version of its recipe: h2h reproduce, then h2h reproduce --keep")
+
+
+def _without(spec: Any, paths: list[str]) -> Any:
+    """A spec but for what tuning chose."""
+    if not isinstance(spec, dict):
+        return spec
+    return {
+        key: _without(value, [p.partition(".")[2] for p in paths if p.partition(".")[0] == key])
+        for key, value in spec.items()
+        if key not in paths
+    }
 
 
 def unpacked(file: Path, home: Path) -> Outcome:

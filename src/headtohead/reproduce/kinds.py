@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,21 +21,22 @@ from headtohead.reproduce.evidence import (
     Word,
     effect_text,
     finding,
+    improved,
     paired,
     rows_of,
     title_of,
+    unless_lost,
     values_of,
     which,
     within_margin,
-    word_for,
 )
 from headtohead.store import Record
 from headtohead.study import Study
 
 
 @dataclass(frozen=True)
-class Better(Evidence):
-    """An arm is better than the control, or than another arm."""
+class Compared:
+    """An arm, and the control or another arm to hold it against."""
 
     study: Study
     arm: str
@@ -42,21 +44,18 @@ class Better(Evidence):
     value: str = ""  # the study's metric by default
     table: str | None = None  # of a tuned study: "own best", which is the default, or "shared"
 
-    wanted = ("better",)
-
-    def judge(self, outcomes: Outcomes) -> Finding:
+    def compared(self, outcomes: Outcomes) -> tuple[stats.Verdict, Callable[[Word], Finding]]:
         outcome = outcomes(self.study)
         name = self.value or outcome.metric
         control, variant = rows_of(outcome, self.than, self.table), rows_of(outcome, self.arm, self.table)
         said = f"{self.arm} against {control[0].arm}, {name}" + which(outcome, self.table)
         if name == outcome.metric and self._family(outcome):
-            row = outcome.verdicts(title_of(outcome, self.table))[self.arm]  # corrected for every arm of the study
-            v = row.verdict
+            v = outcome.verdicts(title_of(outcome, self.table))[self.arm].verdict  # corrected for all arms of the study
         else:
             a, b = (values_of(outcome, rows, name) for rows in (control, variant))
             v = stats.compare(*paired(a, b), self._margin(outcome, a), better=better_way(name))
             v = not_by_survivors(v, control, variant)
-        return finding(outcome, said, word_for(v, self.wanted), name, v, control, variant)
+        return v, lambda word: finding(outcome, said, word, name, v, control, variant)
 
     def _family(self, outcome: Outcome) -> bool:
         title = title_of(outcome, self.table)
@@ -70,17 +69,25 @@ class Better(Evidence):
 
 
 @dataclass(frozen=True)
-class Alike(Better):
-    """An arm is as good as the control, within the study's margin."""
-
-    wanted = ("equivalent",)
+class Better(Compared, Evidence):
+    """An arm is better than the control, or than another arm; by however little."""
 
     def judge(self, outcomes: Outcomes) -> Finding:
-        found = super().judge(outcomes)
-        v = found.verdict
-        if v is not None and v.margin is not None and found.word == "does not hold":
-            return dataclasses.replace(found, word=within_margin(v, v.margin))
-        return found
+        v, found = self.compared(outcomes)
+        return found(improved(v, better_way(self.value or outcomes(self.study).metric)))
+
+
+@dataclass(frozen=True)
+class Alike(Compared, Evidence):
+    """An arm is as good as the control, within the study's margin."""
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        v, found = self.compared(outcomes)
+        if v.verdict == "equivalent":
+            return found("holds")
+        if v.margin is None or v.verdict == "unresolved":
+            return found("unresolved")
+        return found(within_margin(v, v.margin))
 
 
 @dataclass(frozen=True)
@@ -97,11 +104,12 @@ class Moves(Evidence):
         rows = rows_of(outcome, self.arm, None)
         a, b = values_of(outcome, rows, self.before), values_of(outcome, rows, self.after)
         v = stats.compare(*paired(a, b))
+        word = unless_lost(improved(v, "lower"), rows)
         means = [
             float(np.nanmean(list(x.values()))) if any(map(math.isfinite, x.values())) else math.nan for x in (a, b)
         ]
         said = f"{rows[0].arm}: {self.before} {means[0]:.4g}, {self.after} {means[1]:.4g}"
-        return finding(outcome, said, word_for(v, ("better",)), self.after, v, rows)
+        return finding(outcome, said, word, self.after, v, rows)
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ class Closer(Evidence):
         v = stats.compare(*paired(*gaps))
         each = "; ".join(f"{rows[0].arm} {np.mean(list(g.values())):+.3f}" for rows, g in zip(both, gaps, strict=True))
         said = f"{self.own} − {self.other}: {each}"
-        return finding(outcome, said, word_for(v, ("better",)), self.own, v, *both)
+        return finding(outcome, said, unless_lost(improved(v, "lower"), *both), self.own, v, *both)
 
     def _gaps(self, outcome: Outcome, rows: list[RunRow]) -> dict[int, float]:
         a, b = (values_of(outcome, rows, name) for name in (self.own, self.other))
@@ -191,13 +199,14 @@ class Near(Evidence):
         mean = text_of(self.value, self.number + v.difference)
         said = f"{self.arm}{', at the shared rate' if self.table == 'shared' else ''}: {self.value} {mean}"
         effect = f"from {text_of(self.value, self.number)}: {effect_text(self.value, v)}"
-        return finding(outcome, said, within_margin(v, self.within), self.value, v, rows, effect=effect)
+        word = unless_lost(within_margin(v, self.within), rows, collapsed=False)
+        return finding(outcome, said, word, self.value, v, rows, effect=effect)
 
 
 @dataclass(frozen=True)
 class Sooner(Evidence):
-    """An arm converges sooner than the control: fewer steps to nine tenths of the way from its own first look to its
-    own last. How good that last look is does not matter here."""
+    """An arm converges sooner than the control: fewer steps to the level at which the control, with the same seed, has
+    gone nine tenths of its way from its first look to its last. What is never reached counts as the last step."""
 
     study: Study
     arm: str
@@ -207,26 +216,41 @@ class Sooner(Evidence):
     def judge(self, outcomes: Outcomes) -> Finding:
         outcome = outcomes(self.study)
         both = [rows_of(outcome, arm, self.table) for arm in ("control", self.arm)]
-        a, b = ({row.seed: self._steps(outcome, row) for row in rows if row.status == "complete"} for rows in both)
+        base, own = ({row.seed: self._way(outcome, row) for row in rows if row.status == "complete"} for rows in both)
+        levels = {seed: level_at(way, 0.9, better_way(self.value)) for seed, way in base.items()}
+        a, b = (
+            {seed: steps_to(way, levels.get(seed, math.nan), better_way(self.value)) for seed, way in ways.items()}
+            for ways in (base, own)
+        )
         v = stats.compare(*paired(a, b))
-        said = f"{self.arm} against {both[0][0].arm}, steps to nine tenths of the way of {self.value}"
-        return finding(outcome, said + which(outcome, self.table), word_for(v, ("better",)), "way/steps", v, *both)
+        said = f"{self.arm} against {both[0][0].arm}, steps to nine tenths of the control's way of {self.value}"
+        word = unless_lost(improved(v, "lower"), *both)
+        return finding(outcome, said + which(outcome, self.table), word, "way/steps", v, *both)
 
-    def _steps(self, outcome: Outcome, row: RunRow) -> float:
+    def _way(self, outcome: Outcome, row: RunRow) -> list[tuple[int, float]]:
         looks = Record(outcome.home / "runs" / row.run).metrics
-        way = [(x["step"], x[self.value]) for x in looks if x.get(self.value) is not None]
-        return steps_to(way, 0.9)
+        return [(x["step"], x[self.value]) for x in looks if x.get(self.value) is not None]
 
 
-def steps_to(way: list[tuple[int, float]], share: float) -> float:
-    """Where a curve of (step, value) first crosses a share of the way from its first value to its last."""
-    if len(way) < 2 or way[0][1] == way[-1][1]:
+def level_at(way: list[tuple[int, float]], share: float, better: stats.Way) -> float:
+    """The value at a share of the way from the first look to the last; not a number where nothing was gained."""
+    if len(way) < 2:
         return math.nan
     first, last = way[0][1], way[-1][1]
-    done = [(step, (value - first) / (last - first)) for step, value in way]
-    for (step, x), (then, y) in itertools.pairwise(done):
-        if y >= share:
-            return step + (then - step) * (share - x) / (y - x)
+    gained = first - last if better == "lower" else last - first
+    return first + share * (last - first) if gained > 0 else math.nan
+
+
+def steps_to(way: list[tuple[int, float]], level: float, better: stats.Way) -> float:
+    """Where a curve of (step, value) first comes to a level, between two looks in a straight line."""
+    if math.isnan(level) or len(way) < 2:
+        return math.nan
+    sign = 1 if better == "higher" else -1
+    if sign * way[0][1] >= sign * level:
+        return float(way[0][0])
+    for (step, x), (then, y) in itertools.pairwise(way):
+        if sign * y >= sign * level:
+            return step + (then - step) * (level - x) / (y - x)
     return float(way[-1][0])
 
 
@@ -254,7 +278,8 @@ class Interaction(Evidence):
             if d
         ]
         said = f"{self.says}, {name}: {'; '.join(each)}"
-        return finding(outcome, said, word_for(v, ("better",)), name, v, *arms[0], *arms[1])
+        word = unless_lost(improved(v, better_way(name)), *arms[0], *arms[1])
+        return finding(outcome, said, word, name, v, *arms[0], *arms[1])
 
     def _differences(
         self, outcome: Outcome, name: str, control: list[RunRow], variant: list[RunRow]

@@ -113,10 +113,12 @@ def markdown(
         "`recipes/published/measured/`; explanations are by the recipes' authors. `h2h reproduce` trains them all "
         "again.\n",
         "A claim *holds* if every comparison it rests on does, *does not hold* if one of them is decided the other "
-        "way, and is *unresolved* where the runs cannot tell. An effect is a mean over pairs of runs with the same "
-        "seed, variant − control unless it says otherwise, with its 95 % interval; tests are exact sign flips. Arms "
-        "held against a study's control by its own metric are corrected for all its arms, other comparisons stand "
-        "alone. *As good as* means that the 90 % interval lies within the margin.\n",
+        "way (of several, with a p corrected for their number) or if the difference is surely too small to matter, "
+        "and is *unresolved* where the runs cannot tell. An effect is a mean over pairs of runs with the same seed, "
+        "variant − control unless it says otherwise, with its 95 % interval by Student's t; *better* and *lower* are "
+        "tested by exact sign flips as well. Arms held against a study's control by its own metric are corrected for "
+        "all its arms, other comparisons stand alone. Within a margin means that an interval lies inside it: that of "
+        "90 % where two arms are compared, of 95 % where runs are held against a number.\n",
         table(["", "claim", "design", "verdict", "effect", "what explains it"], map(_overview, claims)),
         "",
         *(_section(c) for c in claims),

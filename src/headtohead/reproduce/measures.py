@@ -4,7 +4,7 @@ values, such as entropy/before and entropy/after; torch is loaded when one is ta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +12,14 @@ import numpy as np
 from headtohead.store import Record
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from headtohead.data.batches import Batch
     from headtohead.tasks import Work
     from headtohead.trained import Trained
 
 Measure = Callable[[Record], dict[str, float]]
-CUT = 512  # windows that are cut short
+WINDOWS = 256  # that get another future
 
 
 def entropy(record: Record) -> dict[str, float]:
@@ -117,9 +119,9 @@ def sentences(record: Record) -> dict[str, float]:
     return {f"{name}/perplexity": s.perplexity for name, s in score_samples(load_trained(record)).items()}
 
 
-def cut_short(record: Record) -> dict[str, float]:
-    """The loss of the same tokens where the window goes on behind them and where it ends there: equal, unless a model
-    reads the future."""
+def other_future(record: Record) -> dict[str, float]:
+    """The loss of the same tokens before what follows them and before what follows in another window: equal, unless a
+    model reads the future."""
     import torch
 
     from headtohead.model import LanguageModel
@@ -128,14 +130,20 @@ def cut_short(record: Record) -> dict[str, float]:
     trained = load_trained(record)
     model, work = trained.model, _work(trained)
     assert isinstance(model, LanguageModel)
-    batch = work.some(work.held_out(), CUT)
+    batch = work.some(work.held_out(), WINDOWS)
     ids, targets = torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
     half = ids.shape[1] // 2
+    mixed = torch.cat([ids[:, :half], ids.roll(1, dims=0)[:, half:]], dim=1)  # (B, T)
     with torch.inference_mode():
-        few = list(zip(ids.split(32), targets.split(32), strict=True))
-        whole = torch.cat([model.token_losses(i, t)[:, half - 1] for i, t in few])
-        cut = torch.cat([model.token_losses(i[:, :half], t[:, :half])[:, -1] for i, t in few])
-    return {"whole/loss": float(whole.mean()), "cut/loss": float(cut.mean())}
+        own, other = (
+            torch.cat([model.token_losses(i, t)[:, half // 2 : half - 1] for i, t in _few(seen, targets)]).mean()
+            for seen in (ids, mixed)
+        )
+    return {"own/loss": float(own), "other/loss": float(other)}
+
+
+def _few(ids: Tensor, targets: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
+    return zip(ids.split(32), targets.split(32), strict=True)
 
 
 def _work(trained: Trained) -> Work:

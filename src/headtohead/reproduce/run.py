@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
+import inspect
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from headtohead import store
 from headtohead.arm import run_specs
 from headtohead.carry import arms_of, folder_of, trials_of
-from headtohead.errors import InputError
+from headtohead.errors import InputError, nearest
 from headtohead.outcome import Outcome, load_outcome
-from headtohead.reproduce import kept
+from headtohead.reproduce import kept, measures
 from headtohead.reproduce.evidence import Outcomes
 from headtohead.reproduce.experiments import Experiment
 from headtohead.reproduce.measures import Measure
@@ -27,12 +29,21 @@ STORED = "measured"  # beside the recipes
 def measured(outcome: Outcome, recipe: str, measure: Measure) -> Iterator[float]:
     """What the recipe wants to know of each run's weights, once; the share that is done."""
     runs = [row.run for row in outcome.all_rows if row.status in ("complete", "collapsed")]
+    name = f"{recipe}-{_digest(measure)}"
     for n, run in enumerate(runs):
         record = Record(outcome.home / "runs" / run)
-        if recipe not in record.measures:
-            said = {**record.measures, recipe: measure(record)}
+        if name not in record.measures:
+            others = {known: said for known, said in record.measures.items() if known.rpartition("-")[0] != recipe}
+            said = {**others, name: measure(record)}
             store.write_whole(record.folder / store.MEASURES, store.to_text(store.plain(said)))
         yield (n + 1) / len(runs)
+
+
+def _digest(measure: Measure) -> str:
+    """Of what is measured and how: taken by other code, it is another figure."""
+    held = [repr(cell.cell_contents) for cell in measure.__closure__ or ()]
+    text = "\n".join([inspect.getsource(measures), inspect.getsource(measure), *held])
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 # -- where results are read from ---------------------------------------------------------------------------------------
@@ -61,6 +72,21 @@ def outcomes_stored(experiment: Experiment, where: Path, room: Path) -> Outcomes
         return kept.unpacked(file, room / experiment.name)
 
     return _once(of)
+
+
+def stored_by_name(found: list[Experiment], where: Path, room: Path) -> Callable[[str], Outcome]:
+    """The same for those who know a study's name alone."""
+    studies = {name: study for experiment in found for name, study in experiment.studies.items()}
+
+    @cache
+    def of(name: str) -> Outcome:
+        if name not in studies:
+            raise InputError(f"no recipe has a study {name}: {nearest(name, list(studies))}")
+        file = where / STORED / f"{name}.json"
+        kept.check(file, studies[name])
+        return kept.unpacked(file, room / "by-name" / name)
+
+    return of
 
 
 def _once(of: Any) -> Outcomes:
@@ -93,25 +119,36 @@ class Need:
 def needs(experiments: list[Experiment], *, quick: bool, home: Path, where: Path) -> list[Need]:
     """By what the same runs took when they were stored, times how fast this machine is now; where nothing is stored, by
     a few steps of the control."""
-    pace: float | None = None
+    reference: float | None = None  # seconds of a step, now
     found: list[Need] = []
     seen: set[str] = set()  # runs that several studies share are trained once
     for experiment in experiments:
         for name, study in experiment.to_run(quick).items():
-            took = {} if quick else _took(where / STORED / f"{name}.json")
-            expected = {*(took or _own(study, home)), *_tuning(study)}
+            file = where / STORED / f"{name}.json"
+            took = {} if quick else _took(file, study)
+            expected = {*_own(study, home), *_tuning(study), *took}
             missing = {run for run in expected if not (home / "runs" / run / "result.json").is_file()} - seen
             seen |= missing
-            if not missing:
+            more = 0 if took else _after_tuning(study, home)
+            if not missing and not more:
                 continue
             if took:
-                pace = _pace(where) if pace is None else pace
+                reference = reference_seconds() if reference is None else reference
                 usual = sum(took.values()) / len(took)
-                seconds = pace * sum(took.get(run, usual) for run in missing)
+                seconds = (
+                    reference / kept.read(file).get("pace", reference) * sum(took.get(run, usual) for run in missing)
+                )
             else:
-                seconds = _forecast(study) * len(missing)
-            found.append(Need(study.name, len(missing), seconds))
+                seconds = _forecast(study) * (len(missing) + more)
+            found.append(Need(study.name, len(missing) + more, seconds))
     return found
+
+
+def _after_tuning(study: Study, home: Path) -> int:
+    """Runs that are known only when every arm has its own best rate: all but the control's, at the most."""
+    trials = trials_of(study, "cpu", 1)
+    tuned = all(Record(home / "runs" / spec.id).result for trial in trials for spec in trial.specs.values())
+    return 0 if tuned else (len(study.variants) - 1) * len(study.all_seeds)
 
 
 def _forecast(study: Study) -> float:
@@ -129,10 +166,12 @@ def _tuning(study: Study) -> list[str]:
     return [spec.id for trial in trials_of(study, "cpu", 1) for spec in trial.specs.values()]
 
 
-def _took(file: Path) -> dict[str, float]:
-    """Seconds that each stored run of a study takes; none where nothing is stored. An arm's runs are the same work: the
-    fastest third of them tell, for others may have shared the machine or slept with it."""
-    if not file.is_file():
+def _took(file: Path, study: Study) -> dict[str, float]:
+    """Seconds that each stored run of a study takes; none where nothing is stored, or something else. An arm's runs are
+    the same work: the fastest third of them tell, for others may have shared the machine or slept with it."""
+    try:
+        kept.check(file, study)
+    except InputError:
         return {}
     said = kept.read(file)
     times = {run: kept_run["times"] for run, kept_run in said["runs"].items()}
@@ -152,11 +191,3 @@ def reference_seconds() -> float:
     from headtohead.forecast import forecast
 
     return min(forecast(Arm()).step_seconds for _ in range(3))
-
-
-def _pace(where: Path) -> float:
-    """How much slower this machine is now than the one whose results are stored: 1 is as fast."""
-    file = where / STORED / "pace.json"
-    if not file.is_file():
-        return 1.0
-    return reference_seconds() / float(json.loads(file.read_text(encoding="utf-8"))["reference_seconds"])

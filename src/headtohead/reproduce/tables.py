@@ -27,6 +27,7 @@ class Shown:
     arm: str
     metric: str
     take: Literal["last", "first", "best"] = "last"  # of the looks along the way, as the report did
+    at: int | None = None  # or the look at this step
     scale: float = 1.0
     unlike: str = ""  # why it cannot be compared
 
@@ -102,9 +103,9 @@ def _mark(published: float, values: list[float], shown: Shown) -> tuple[Mark, st
 
 
 def _taken(outcome: Any, row: Any, shown: Shown) -> float:
-    if shown.take == "last":
+    if shown.take == "last" and shown.at is None:
         return value_in(outcome, row, shown.metric)
-    looks = Record(outcome.home / "runs" / row.run).metrics
+    looks = [x for x in Record(outcome.home / "runs" / row.run).metrics if shown.at in (None, x["step"])]
     values = [x[shown.metric] for x in looks if x.get(shown.metric) is not None]
     if not values:
         return math.nan
