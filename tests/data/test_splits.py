@@ -538,6 +538,19 @@ def test_speeches_hold_out_three_speakers():
     assert overlap_of_items(found.train, found.validation).share == 0
 
 
+@needs("speeches")
+def test_the_reports_vocabulary_has_the_words_of_both_training_files():
+    from headtohead.data.encoded import encode_sentences, encode_texts
+
+    own, both = (DataSpec(corpus=Speeches(vocabulary=v), validation=0) for v in ("own", "both"))
+    texts, sentences = encode_texts(both, Word()), encode_sentences(both, Word())
+    assert sorted(texts.vocabulary.names()) == sorted(sentences.vocabulary.names())
+    apart = [set(encode(own, Word()).vocabulary.names()) for encode in (encode_texts, encode_sentences)]
+    assert set(texts.vocabulary.names()) == set.union(*apart)
+    assert texts.held["obama"].unknown < encode_texts(own, Word()).held["obama"].unknown
+    assert (texts.train.tokens != texts.vocabulary.unknown).all()
+
+
 # -- encoded and kept --------------------------------------------------------------------------------------------------
 
 

@@ -12,11 +12,11 @@ import pytest
 from headtohead import Arm, Files, RunSpec
 from headtohead.data.corpora import Held
 from headtohead.errors import InputError
-from headtohead.reproduce import by_familiarity, entropy, frequencies, kept
+from headtohead.reproduce import by_familiarity, entropy, frequencies, kept, other_future
 from headtohead.reproduce.evidence import measures_of
 from headtohead.reproduce.run import measured
 from headtohead.store import Record
-from runs.small import train
+from runs.small import SMALL, train
 from study.small import study
 
 
@@ -62,6 +62,25 @@ def test_measures_are_taken_once(outcome):
     assert list(measured(outcome, "other", lambda _: {"there/value": 2.0}))
     found = measures_of(Record(outcome.home / "runs" / calls[0]))
     assert found == {"here/value": 1.0, "there/value": 2.0}
+
+
+def test_measures_are_taken_again_by_other_code(outcome):
+    (first, *_) = [row.run for row in outcome.all_rows]
+    for number in (1.0, 2.0):  # the same source, another number within
+        list(measured(outcome, "tiny", (lambda n: lambda _: {"here/value": n})(number)))
+        assert measures_of(Record(outcome.home / "runs" / first)) == {"here/value": number}
+
+
+def test_another_future_matters_to_none_but_those_who_read_it(home, text):
+    found = {}
+    for fusion in ("Concat", "Reweight(over=sequence,by=norm)"):
+        arm = Arm.of("lm", Files(path=str(text))).settings([*SMALL, f"model.fusion={fusion}", "train.steps=3"])
+        spec = RunSpec(arm=arm).resolved()
+        train(spec, home)
+        found[fusion] = other_future(Record(home / "runs" / spec.id))
+    causal, reads = found.values()
+    assert causal["other/loss"] == pytest.approx(causal["own/loss"], abs=1e-6)
+    assert abs(reads["other/loss"] - reads["own/loss"]) > 1e-5
 
 
 def test_entropy_is_that_of_the_evolution(outcome):
@@ -129,12 +148,35 @@ def test_results_of_another_version_of_the_recipe_are_refused(outcome, tmp_path)
     told = study(Path(outcome.said["corpus"]), "evaluate.snapshots=3", seeds=6, metric="validation/loss", again=True)
     kept.check(file, told)
     assert kept.read(file)["study"]["name"] == "tiny"
-    others = [
-        dataclasses.replace(told, seeds=5),
-        dataclasses.replace(told, margin="1%"),
-        dataclasses.replace(told, vary={"model.position": ["Learned", "Rope"]}),
-        told.set("train.batch=8"),
-    ]
-    for other in others:
+    for other in (
+        dataclasses.replace(told, seeds=7),
+        dataclasses.replace(told, margin=0.1),
+        dataclasses.replace(told, control=told.control.set("train.steps", 7)),
+    ):
         with pytest.raises(InputError, match="another version of its recipe"):
             kept.check(file, other)
+
+
+def test_of_a_tuned_study_all_but_what_was_tuned_is_compared(outcome, tmp_path):
+    file = tmp_path / "kept" / "tiny.json"
+    told = study(Path(outcome.said["corpus"]), "evaluate.snapshots=3", seeds=6, metric="validation/loss", again=True)
+    told = dataclasses.replace(told, tune={"train.optimizer.lr": [1e-3, 1e-2]})
+    outcome.said["id"] = told.id
+    for arm in outcome.said["tables"][0]["arms"]:
+        arm["spec"]["train"]["optimizer"]["lr"] = 0.5  # what tuning chose
+    kept.write(outcome, file)
+    kept.check(file, told)
+    outcome.said["tables"][0]["arms"][1]["spec"]["train"]["batch"] = 5
+    kept.write(outcome, file)
+    with pytest.raises(InputError, match="another version"):
+        kept.check(file, told)
+
+
+def test_arms_that_were_dropped_are_left_behind(outcome, tmp_path):
+    file = tmp_path / "kept" / "tiny.json"
+    arms = outcome.said["tables"][0]["arms"]
+    arms.append({**arms[1], "name": "gone", "dropped": True, "runs": {"0": "never-trained"}})
+    kept.write(outcome, file)
+    told = study(Path(outcome.said["corpus"]), "evaluate.snapshots=3", seeds=6, metric="validation/loss", again=True)
+    kept.check(file, told)
+    assert [arm["name"] for arm in kept.read(file)["study"]["tables"][0]["arms"]] == [v.name for v in told.variants]

@@ -60,7 +60,7 @@ def along(outcome: Outcome, title: str) -> Along | None:
         done = [row for row in outcome.rows[title, arm["name"]] if row.status == "complete"]
         for row in done[:CURVE_SEEDS]:
             looked = _looks(outcome, row.run)
-            name = name or next((n for n in ("validation", "train") if any(f"{n}/{figure}" in m for m in looked)), "")
+            name = name or _set_watched(looked, figure)
             points = {m["step"]: scale * m[f"{name}/{figure}"] for m in looked if m.get(f"{name}/{figure}") is not None}
             if points:
                 per_seed.append(points)
@@ -72,6 +72,13 @@ def along(outcome: Outcome, title: str) -> Along | None:
     seeds = max(len(values) for _, values in lines.values())
     numbers = {arm["name"]: n for n, arm in enumerate(table["arms"])}
     return Along(f"{name}/{figure}", scale == 100, lines, numbers, seeds)
+
+
+def _set_watched(looked: list[dict[str, Any]], figure: str) -> str:
+    """Validation where there is one, else a test set that was watched as a published curve's was, else training."""
+    found = {key.rpartition("/")[0] for line in looked for key in line if key.endswith(f"/{figure}")}
+    tests = sorted(found - {"validation", "train", "test"})
+    return next((name for name in ("validation", "test", *tests, "train") if name in found), "")
 
 
 def _looks(outcome: Outcome, run: str) -> list[dict[str, Any]]:

@@ -93,7 +93,8 @@ def _future(figure: Any, *outcomes: Outcome) -> None:
     axes = figure.subplots()
     arms: dict[str, Outcome] = {}
     for outcome in outcomes:
-        arms = {name: outcome for _, name in outcome.rows} | arms
+        for _, name in outcome.rows:
+            arms.setdefault(name, outcome)
     for n, (name, outcome) in enumerate(arms.items()):
         own, other = (np.array(_values(outcome, name, metric)) for metric in ("own/loss", "other/loss"))
         axes.plot(1000 * (other - own), np.full(len(own), n), "o", color=ARMS[1], alpha=0.35, ms=6)

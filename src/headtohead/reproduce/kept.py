@@ -9,7 +9,6 @@ from typing import Any
 
 from headtohead import store
 from headtohead.errors import InputError
-from headtohead.metrics import figure_of
 from headtohead.outcome import Outcome, load_outcome
 from headtohead.store import Record
 from headtohead.study import Study
@@ -55,7 +54,7 @@ def _runs(said: dict[str, Any]) -> list[str]:
 
 def _curve(record: Record) -> list[dict[str, Any]]:
     """What a reader may want to see of every look, of every set."""
-    looks = ({k: v for k, v in line.items() if k == "step" or figure_of(k) in ALONG} for line in record.metrics)
+    looks = ({k: v for k, v in line.items() if k == "step" or k.rpartition("/")[2] in ALONG} for line in record.metrics)
     return [look for look in looks if len(look) > 1]
 
 

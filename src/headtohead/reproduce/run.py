@@ -41,7 +41,7 @@ def measured(outcome: Outcome, recipe: str, measure: Measure) -> Iterator[float]
 
 def _digest(measure: Measure) -> str:
     """Of what is measured and how: taken by other code, it is another figure."""
-    held = [repr(cell.cell_contents) for cell in measure.__closure__ or ()]
+    held = [repr(c.cell_contents) for c in measure.__closure__ or () if isinstance(c.cell_contents, str | int | float)]
     text = "\n".join([inspect.getsource(measures), inspect.getsource(measure), *held])
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
