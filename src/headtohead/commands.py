@@ -97,13 +97,15 @@ def resumed(name: str) -> RunSpec:
 
 
 def execute_all(specs: list[RunSpec], jobs: int | None, save_every: float, log_to: str | None) -> Iterator[Event]:
-    track = None
-    if log_to is not None:
-        from headtohead.tracking import Track
+    yield from execute_many(specs, store.home(), jobs or os.cpu_count() or 1, options_for(save_every, log_to))
 
-        track = Track(log_to)
-    options = Options(save_every=save_every, track=track)
-    yield from execute_many(specs, store.home(), jobs or os.cpu_count() or 1, options)
+
+def options_for(save_every: float, log_to: str | None) -> Options:
+    if log_to is None:
+        return Options(save_every=save_every)
+    from headtohead.tracking import Track
+
+    return Options(save_every=save_every, track=Track(log_to))
 
 
 def by_seed(ended: list[Event], seeds: dict[str, int]) -> list[Event]:

@@ -64,6 +64,16 @@ def test_models_are_audited_before_they_are_trained():
     assert "loads the models and does" in page  # attention and samples
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_run_of_a_study_is_logged(home: Path):
+    pytest.importorskip("tensorboard")
+    done = varied("--seeds", 2, "--log-to", "tensorboard")
+    assert done.code == 0, done.err
+    logged = {folder.name for folder in (home / "tracking" / "tensorboard").iterdir()}
+    assert logged == {folder.name for folder in (home / "runs").iterdir()}
+    assert "no tracker 'nonsense'" in varied("--seeds", 2, "--log-to", "nonsense").err
+
+
 def test_a_study_with_a_run_that_failed_ends_with_one():
     Path("broken.py").write_text(
         "from headtohead.parts.positions import NoPosition\n\n\nclass Broken(NoPosition):\n"

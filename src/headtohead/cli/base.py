@@ -67,6 +67,7 @@ LabelColumn = Annotated[str | None, typer.Option("--label", help="The label's co
 ArmOfFile = Annotated[str | None, typer.Option("--arm", help="An arm of a Python file: FILE.py:NAME")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 SaveEvery = Annotated[float, typer.Option("--save-every", min=0, help="Seconds between checkpoints.")]
+LogTo = Annotated[str | None, typer.Option("--log-to", help="trackio, tensorboard or wandb, on this machine.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting, such as model.position=Rope. Repeatable.")
 ]

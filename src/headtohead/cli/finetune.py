@@ -10,6 +10,7 @@ import typer
 from headtohead.cli.base import (
     AsJson,
     LabelColumn,
+    LogTo,
     SaveEvery,
     Settings,
     TestFile,
@@ -54,6 +55,7 @@ def finetune(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Of each run; all cores for one run, otherwise one each, unless given.")
     ] = None,
+    log_to: LogTo = None,
     save_every: SaveEvery = 60.0,
     forecast_only: Annotated[
         bool, typer.Option("--forecast-only", "--forecast", help="Say how long it takes, and end.")
@@ -75,6 +77,8 @@ def finetune(
 
     if vary and over:
         raise typer.BadParameter("--vary is a study and --over a search: give one of them")
+    if log_to is not None and over:
+        raise typer.BadParameter("a search is not logged: leave out --log-to, and log what it chooses")
     if trials is not None and not over:
         raise typer.BadParameter("--trials goes with --over")
     if seeds is not None and over:
@@ -118,6 +122,6 @@ def finetune(
             print_json(told.to_json() if told else {"runs": 0, "jobs": jobs, "minutes": 0.0})
         return
     if study is not None:
-        carry_study(study, jobs, "local", "cpu", threads, save_every, as_json)
+        carry_study(study, jobs, "local", "cpu", threads, save_every, as_json, log_to)
         return
-    carry_runs(specs, jobs, save_every, as_json, afterwards=finetuning.afterwards)
+    carry_runs(specs, jobs, save_every, as_json, log_to=log_to, afterwards=finetuning.afterwards)

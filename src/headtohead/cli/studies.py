@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headtohead.cli.base import AsJson, Device, SaveEvery, Settings, app, console, followed, print_json
+from headtohead.cli.base import AsJson, Device, LogTo, SaveEvery, Settings, app, console, followed, print_json
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")]
 On = Annotated[str, typer.Option("--on", help="local, ray, or ray:ADDRESS of a running cluster.")]
@@ -29,6 +29,7 @@ def run(
     effect: Annotated[str | None, typer.Option(help="Plan first, and take the pairs that see it: 0.01 or 1%.")] = None,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(min=1, help="Of each run; more than one changes the last digits.")] = 1,
+    log_to: LogTo = None,
     save_every: SaveEvery = 30.0,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +49,7 @@ def run(
         if forecast.pairs is None:
             raise typer.BadParameter("no number of pairs sees so small an effect: ask for a larger one")
         study = dataclasses.replace(study, seeds=forecast.pairs)
-    carry_study(study, jobs, on, device, threads, save_every, as_json)
+    carry_study(study, jobs, on, device, threads, save_every, as_json, log_to)
 
 
 @app.command()
@@ -111,22 +112,29 @@ def demo(jobs: Jobs = None, on: On = "local", as_json: AsJson = False) -> None:
 
 
 def carry_study(
-    study: Any, jobs: int | None, on: str, device: str, threads: int, save_every: float, as_json: bool
+    study: Any,
+    jobs: int | None,
+    on: str,
+    device: str,
+    threads: int,
+    save_every: float,
+    as_json: bool,
+    log_to: str | None = None,
 ) -> None:
     from headtohead import study_commands, watch_study
     from headtohead.carry import carry_out
+    from headtohead.commands import options_for
     from headtohead.machine import check_threads
     from headtohead.outcome import load_outcome
     from headtohead.planning import how_it_went
     from headtohead.report.page import write_report, written_report
     from headtohead.report_commands import audits_of
-    from headtohead.runs import Options
 
     check_threads(threads)
     errors = console(stderr=True)
     for line in followed(study_commands.audited(study), "auditing the models"):
         errors.print(line, markup=False, soft_wrap=True)
-    options = Options(save_every=save_every)
+    options = options_for(save_every, log_to)
     events = carry_out(study, jobs=jobs, on=on, device=device, threads=threads, options=options)
     start = time.monotonic()
     folder, fresh = watch_study.follow(events, errors, study.measured)
