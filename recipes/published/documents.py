@@ -142,6 +142,18 @@ shakespeare_run = Arm(
     evaluate=EvalSpec(train=1000),
 )
 
+# 002 as published, to the last of its 338.9 million tokens
+shakespeare_published = shakespeare_run.settings(
+    [
+        "train.steps=none",
+        "train.epochs=20",
+        "train.optimizer.lr=3e-5",
+        "train.optimizer.decay_all=true",
+        "train.schedule=Constant",
+        "evaluate.keep=best",
+    ]
+)
+
 # 002's experiments, on a four-hundredth: what changes between two arms shows long before either is done
 shakespeare_short = shakespeare_run.set("train.steps", 250).set("evaluate", EvalSpec(train=256, along=256))
 

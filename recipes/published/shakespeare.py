@@ -1,6 +1,16 @@
 """002: the decoder on Tiny Shakespeare with 500 byte pairs, on a fiftieth of the published training tokens.
 
 h2h run recipes/published/shakespeare.py
+
+Then, with the report's own sentences:
+
+h2h attend shakespeare/control "Against him first: he's a very dog to the commonalty. " --out map.png
+h2h generate shakespeare/control "I would say the truth; but to accuse" --greedy --tokens 18
+h2h generate shakespeare/control "Python Here! Hello World!" --greedy --tokens 18
+
+As published, 20 epochs at a constant 3e-5, four hours on one core:
+
+h2h train --arm recipes/published/documents.py:shakespeare_published
 """
 
 from documents import SMALL, shakespeare_run

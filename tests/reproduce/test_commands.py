@@ -85,6 +85,12 @@ def test_from_training_to_the_ledger(clone):
     readme = Path("README.md").read_text()
     assert readme.startswith("Before.\n\n<!-- stored: claims -->\nOf 1 claims")
     assert readme.endswith("<!-- /stored -->\n\nAfter.\n")
+    # a recipe that has changed is not what is stored, and its runs are those that are missing
+    for old, new, runs in (("seeds=6", "seeds=8", 4), ("train.steps=4", "train.steps=5", 12)):
+        (clone / "mine.py").write_text(RECIPE.replace(old, new))
+        assert [s["runs"] for s in h2h("reproduce", "000", "--forecast-only", "--json").json["studies"]] == [runs]
+        assert "another version of its recipe" in h2h("reproduce", "--stored").out
+    (clone / "mine.py").write_text(RECIPE)
     # a run that came out otherwise is counted
     file = clone / "measured" / "mine.json"
     said = json.loads(file.read_text())

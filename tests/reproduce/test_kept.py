@@ -12,7 +12,7 @@ import pytest
 from headtohead import Arm, Files, RunSpec
 from headtohead.data.corpora import Held
 from headtohead.errors import InputError
-from headtohead.reproduce import by_familiarity, entropy, frequencies, kept, other_future
+from headtohead.reproduce import by_familiarity, entropy, frequencies, kept, other_future, weight_on
 from headtohead.reproduce.evidence import measures_of
 from headtohead.reproduce.run import measured
 from headtohead.store import Record
@@ -130,6 +130,44 @@ def test_accuracy_on_sentences_that_training_has_seen_and_on_others(home, tmp_pa
         "unseen/accuracy": right[4:].mean(),
         "unseen/sentences": 8,
     }
+
+
+def test_weight_on_a_word_by_definition(home, tmp_path):
+    """Text by text, head by head: what the other words put on it, over what equal weights would."""
+    import torch
+
+    from headtohead.taps import WEIGHTS, capture
+    from headtohead.tasks import work_on
+    from headtohead.trained import load_trained
+
+    rows = [(f"{'peace' if n % 2 else 'war'} and {'fill ' * (n % 4)}".strip(), str(n % 2)) for n in range(24)]
+    lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in rows)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arm = Arm.of("classifier", Files(path=str(tmp_path / "train.tsv"))).settings(
+        ["model.width=8", "model.layers=2", "train.epochs=2", "train.batch=4", "data.validation=0.4", "data.test=0"]
+    )
+    spec = RunSpec(arm=arm).resolved()
+    train(spec, home)
+    record = Record(home / "runs" / spec.id)
+    trained = load_trained(record)
+    batch = work_on(arm).some("validation", 256)
+    word = int(trained.vocabulary.encode(["fill"])[0][0])
+    ids, keep = torch.from_numpy(batch.ids), torch.from_numpy(batch.keep)
+    with torch.inference_mode(), capture(trained.model, WEIGHTS) as seen:
+        trained.model.trunk(ids, keep)
+    ratios = []
+    for (a,) in seen.values():  # (B, H, T, T)
+        for b in range(len(ids)):
+            real = [t for t in range(ids.shape[1]) if keep[b, t]]
+            on = [t for t in real if ids[b, t] == word]
+            asks = [t for t in real if ids[b, t] != word]
+            for h in range(a.shape[1]) if on else ():
+                mean = sum(float(a[b, h, i, j]) for i in asks for j in on) / len(asks)
+                ratios.append(mean / (len(on) / len(real)))
+    assert ratios
+    found = weight_on("fill", "filling")(record)
+    assert found["filling/after"] == pytest.approx(float(np.mean(ratios)), rel=1e-5)
+    assert found["filling/before"] != found["filling/after"]
 
 
 def test_a_torn_file_is_said_to_be_torn(tmp_path):
