@@ -145,7 +145,6 @@ shakespeare_run = Arm(
 # 002 as published, to the last of its 338.9 million tokens
 shakespeare_published = shakespeare_run.settings(
     [
-        "train.steps=none",
         "train.epochs=20",
         "train.optimizer.lr=3e-5",
         "train.optimizer.decay_all=true",

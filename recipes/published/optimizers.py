@@ -5,8 +5,9 @@ HEADTOHEAD_DATA=… h2h run recipes/published/optimizers.py:optimizers --set dat
 
 The report's own search, where there is a network and a day to spend:
 
-HEADTOHEAD_DATA=… h2h finetune --model roberta-base --data sst2 --set train.optimizer=Adagrad --set train.schedule=Constant
-    --over train.batch=64,128,256 --over train.optimizer.lr=1e-4,5e-5,1e-5 --over train.epochs=2,5
+HEADTOHEAD_DATA=… h2h finetune --model roberta-base --data sst2 --set train.optimizer=Adagrad
+    --set train.schedule=Constant --over train.batch=64,128,256 --over train.optimizer.lr=1e-4,5e-5,1e-5
+    --over train.epochs=2,5
 
 As in the report a constant rate, many times over the same sentences, and the weights of the end; on 256 sentences five
 times by 32 and MiniLM at 1e-4, where the report has 6,920 sentences twenty times by 64 and RoBERTa at 5e-5.
