@@ -180,7 +180,7 @@ def look_into(
 def audits_of(outcome: Outcome) -> Extras:
     """For the page that `h2h run` writes: what it found before it trained. Nothing else is looked into."""
     look = _Look(outcome, (), "", "")
-    audits = tuple(filter(None, (look.audit(arm) for arm in look.arms()[:ARMS])))
+    audits = tuple(filter(None, map(look.audit, look.arms())))
     ask = f"Not looked at here: h2h report {outcome.said['name']} loads the models and does."
     return Extras(audits=audits, absent={"maps": ask, "samples": ask} | look.absent)
 
