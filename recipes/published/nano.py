@@ -93,6 +93,8 @@ claims = [
             Better(readings, TRAINING, value="validation/loss"),
         ),
         picture="future",
-        because="",
+        because="What is gained is a seventieth of a nat, where the report has a tenth, and as much is gained by each "
+        "token's own norm, which reads no future; in training alone it is as good as always. That single sentences are "
+        "ruined, as the report's were, does not happen either.",
     ),
 ]
