@@ -15,7 +15,7 @@ from headtohead.carry import carry_out
 from headtohead.errors import InputError
 from headtohead.outcome import load_outcome
 from headtohead.puzzles.published import met
-from headtohead.reproduce import blocks, kept, ledger, run
+from headtohead.reproduce import blocks, gallery, kept, ledger, run
 from headtohead.reproduce.evidence import Finding, Outcomes
 from headtohead.reproduce.experiments import WHERE, Experiment, asked_for, experiments, figures
 from headtohead.reproduce.kinds import Interaction
@@ -193,9 +193,9 @@ def write_ledger(found: Results, path: Path) -> Path:
     """The ledger, and every figure in the docs that comes from the same runs."""
     if not found.claims:
         raise InputError(f"there is nothing to write down yet: {found.missing[0]}")
-    store.write_whole(path, ledger.markdown(found.claims, found.untested, found.interactions, found.rows))
     with run.room() as room:
         loaded = run.stored_by_name(experiments(), WHERE, Path(room))
+        store.write_whole(path, ledger_page(found, loaded))
         write = blocks.writer(found.claims, found.untested, found.rows, loaded)
         for page in blocks.pages(Path()):
             text = page.read_text(encoding="utf-8")
@@ -204,13 +204,16 @@ def write_ledger(found: Results, path: Path) -> Path:
     return path
 
 
+def ledger_page(found: Results, loaded: gallery.Loaded) -> str:
+    drawn = {picture.name for picture in gallery.drawable(loaded)}
+    return ledger.markdown(found.claims, found.untested, found.interactions, found.rows, drawn)
+
+
 def draw_gallery(folder: Path) -> list[Path]:
     """Pictures of the ledger, from the kept results: those whose studies are there."""
-    from headtohead.reproduce import gallery
-
     with run.room() as room:
         loaded = run.stored_by_name(experiments(), WHERE, Path(room))
-        there = [picture for picture in gallery.PICTURES if picture.there(loaded)]
+        there = gallery.drawable(loaded)
         if not there:
             raise InputError(f"{WHERE / run.STORED} has no results to draw: h2h reproduce all --keep")
         return list(gallery.draw(there, loaded, folder))

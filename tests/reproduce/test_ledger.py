@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headtohead import reproduce_commands as commands
-from headtohead.reproduce import blocks, ledger, run
+from headtohead.reproduce import blocks, run
 from headtohead.reproduce.experiments import WHERE, figures
 
 ROOT = Path(__file__).parents[2]
@@ -19,10 +18,20 @@ LEAST = 10  # pairs that a claim's verdict rests on
 
 
 @pytest.fixture(scope="module")
-def found() -> Iterator[commands.Results]:
+def found() -> commands.Results:
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)  # recipes/published is looked for where the command is given
-        yield commands.results(commands.asked("all"), quick=False, stored=True, home=Path("nowhere"))
+        patch.chdir(ROOT)
+        return commands.results(commands.asked("all"), quick=False, stored=True, home=Path("nowhere"))
+
+
+@pytest.fixture(autouse=True)
+def in_root(monkeypatch) -> None:
+    monkeypatch.chdir(ROOT)  # recipes/published is looked for where the command is given
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    return run.stored_by_name(commands.asked("all"), WHERE, tmp_path)
 
 
 def test_every_published_claim_has_a_recipe(found):
@@ -33,14 +42,12 @@ def test_every_published_claim_has_a_recipe(found):
     assert {c.claim.id for c in found.claims} | {c.id for c in found.untested} == published
 
 
-def test_the_ledger_is_what_the_stored_runs_say(found):
-    page = ledger.markdown(found.claims, found.untested, found.interactions, found.rows)
-    assert Path("docs/claims.md").read_text(encoding="utf-8") == page, ANEW
+def test_the_ledger_is_what_the_stored_runs_say(found, loaded):
+    assert Path("docs/claims.md").read_text(encoding="utf-8") == commands.ledger_page(found, loaded), ANEW
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_blocks_are_what_is_stored(page, found, tmp_path):
-    loaded = run.stored_by_name(commands.asked("all"), WHERE, tmp_path)
+def test_blocks_are_what_is_stored(page, found, loaded):
     write = blocks.writer(found.claims, found.untested, found.rows, loaded)
     text = page.read_text(encoding="utf-8")
     assert blocks.filled(text, write) == text, ANEW

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 from torch import nn
 
@@ -23,7 +24,7 @@ from headtohead.data.checkpoints import is_checkpoint
 from headtohead.errors import InputError, nearest
 from headtohead.model import ModelSpec
 from headtohead.parts import Causal, Full, Pattern
-from headtohead.spec import Part, parse
+from headtohead.spec import Part, families, parse
 from headtohead.userfiles import load_file
 
 __all__ = [
@@ -88,6 +89,8 @@ def audit_part(part: Part, *, causal: bool = False) -> list[Report]:
     A pattern joins the language model as `Causal() & pattern`; with `causal` it has to be causal by itself.
     """
     name = str(part)
+    if part.family not in families():
+        raise InputError(f"{name} is a {part.family}, no part of a model: the audit is of models and their parts")
     itself = Report(f"{name}, the {part.family} itself", tuple(check(part) for check in PART_CHECKS))
     model = small(**{part.family: part})
     reports = [itself]
@@ -172,6 +175,16 @@ def _audit_class(file: str, name: str, claims: Claims) -> list[Report]:
     return [examine(from_module(found, name, claims))]
 
 
+def _own_part(value: object, module: str) -> TypeGuard[type[Part]]:
+    """A part of the model that the file itself defines; those of data and training are not audited."""
+    return (
+        isinstance(value, type)
+        and issubclass(value, Part)
+        and value.__module__ == module
+        and value.family in families()
+    )
+
+
 def _audit_file(file: str, claims: Claims) -> list[Report]:
     """Every model spec and every part that a recipe defines."""
     module = load_file(file)
@@ -179,7 +192,7 @@ def _audit_file(file: str, claims: Claims) -> list[Report]:
     for name, value in vars(module).items():
         if isinstance(value, ModelSpec):
             reports.append(audit_spec(value, name, causal=claims.causal or None))
-        elif isinstance(value, type) and issubclass(value, Part) and value.__module__ == module.__name__:
+        elif _own_part(value, module.__name__):
             reports += audit_part(value(), causal=claims.causal)
     if not reports:
         hint = f"name a class: {Path(file).name}:Class"

@@ -21,7 +21,7 @@ from headtohead.outcome import Outcome
 from headtohead.report.paste import markdown
 from headtohead.reproduce import benchmarks
 from headtohead.reproduce.evidence import rows_of, value_in
-from headtohead.reproduce.gallery import PICTURES, Loaded, Picture
+from headtohead.reproduce.gallery import Loaded, Picture, drawable
 from headtohead.reproduce.ledger import Judged, Untested, beside, short, summary
 from headtohead.reproduce.tables import Row
 
@@ -76,7 +76,7 @@ def writer(
         "verdicts": verdicts,
         "means": means,
         "benchmark": measured,
-        "gallery": lambda _: _pictures([picture for picture in PICTURES if picture.there(loaded)]),
+        "gallery": lambda _: _pictures(drawable(loaded)),
     }
 
     def write(what: str) -> str:

@@ -36,6 +36,11 @@ class Picture:
             return False
 
 
+def drawable(loaded: Loaded) -> list[Picture]:
+    """Those whose studies are there."""
+    return [picture for picture in PICTURES if picture.there(loaded)]
+
+
 def draw(pictures: Sequence[Picture], loaded: Loaded, folder: Path) -> Iterator[Path]:
     """Each picture as it is written."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +106,7 @@ def _future(figure: Any, *outcomes: Outcome) -> None:
     axes.axvline(0, color=QUIET, lw=1)
     axes.set_yticks(range(len(arms)), list(arms))
     axes.invert_yaxis()
-    axes.set_xlabel("what the same tokens cost more before another future, thousandths of a nat")
+    axes.set_xlabel("dearer before another future, thousandths of a nat")
     _plain(axes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +105,11 @@ Interactions = Sequence[tuple[Interaction, Finding]]
 
 
 def markdown(
-    claims: Sequence[Judged], untested: Sequence[Untested], interactions: Interactions, rows: Sequence[Row]
+    claims: Sequence[Judged],
+    untested: Sequence[Untested],
+    interactions: Interactions,
+    rows: Sequence[Row],
+    pictures: Collection[str],
 ) -> str:
     parts = [
         "# The claims ledger\n",
@@ -121,7 +125,7 @@ def markdown(
         "90 % where two arms are compared, of 95 % where runs are held against a number.\n",
         table(["", "claim", "design", "verdict", "effect", "what explains it"], map(_overview, claims)),
         "",
-        *(_section(c) for c in claims),
+        *(_section(c, c.claim.picture in pictures) for c in claims),
         *(
             f"## {c.id} {c.says}\n\nNot tested yet: `h2h reproduce {c.id[:3]} --keep` trains what it rests on.\n"
             for c in untested
@@ -152,7 +156,7 @@ def _overview(c: Judged) -> list[str]:
     return [link, c.says, design, MARKS[c.word], effects, c.claim.because]
 
 
-def _section(c: Judged) -> str:
+def _section(c: Judged, pictured: bool) -> str:
     lines = [
         f'<a id="{c.anchor}"></a>',
         f"## {c.claim.id} {c.says}\n",
@@ -164,7 +168,7 @@ def _section(c: Judged) -> str:
     lines += [f"- {f.line}{_margin(f)}: **{f.word}**" for f in c.findings]
     lines += [f"- beside it: {f.line}" for f in c.also]
     lines.append("")
-    if c.claim.picture:
+    if pictured:
         lines += [f"![{c.says}: what the runs show](pictures/published/{c.claim.picture}.png)", ""]
     for name, scope in c.scopes.items():
         chosen = f" Own best: {c.tuned[name]}." if name in c.tuned else ""
