@@ -161,6 +161,12 @@ def test_a_recipe_is_audited_model_by_model() -> None:
     assert done.returncode == 1
 
 
+def test_what_is_no_part_of_a_model_is_not_audited() -> None:
+    done = h2h("audit", "recipes/published/padding.py:Filled", folder=ROOT)
+    assert done.returncode == 2
+    assert "is a preparation, no part of a model" in done.stderr
+
+
 @pytest.mark.slow
 def test_everything_in_small() -> None:
     done = h2h("audit", "--all", "--models", "2", "--jobs", "2", "--json")

@@ -17,7 +17,6 @@ from headtohead.reproduce.blocks import BLOCK
 ROOT = Path(__file__).parents[2]
 DATA = os.environ.get("HEADTOHEAD_DATA")  # tests have none unless they ask
 LEFT_OUT = {"log.md", "parts.md", "claims.md", "tutorial"}  # a notebook, a reference, one block as a whole
-LEFT_OUT |= {"runs.md", "studies.md"}  # still typed: tables that the runs of recipes/published are to replace
 PAGES = [
     ROOT / "README.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not {page.name, page.parent.name} & LEFT_OUT),
