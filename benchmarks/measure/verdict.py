@@ -1,6 +1,6 @@
 """The wall time to a verdict: unpaired runs of the best peer one after the other, and paired runs of ours, one a core.
 
-    HEADTOHEAD_HOME=… python benchmarks/measure/verdict.py window    # a study of the decoder in the store, of two arms
+    HEADTOHEAD_HOME=… python benchmarks/measure/verdict.py window-window    # a study of the decoder, of two arms
 
 The study's own runs say how large the effect is and how much runs differ by chance, within pairs and between seeds. The
 runs that 80 % power takes follow from that: Welch's test for unpaired runs, the rule of `headtohead.stats` for pairs.
@@ -70,4 +70,4 @@ def main(name: str, rounds: int = 4, steps: int = 20) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "window")
+    main(sys.argv[1] if len(sys.argv) > 1 else "window-window")
