@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import pytest
 from headtohead import InputError
 from headtohead.carry import Carried, Stage, carry_out, folder_of
 from headtohead.outcome import load_outcome
-from headtohead.runs import Failed, Finished, Options, Progress, Started
+from headtohead.runs import Failed, Finished, Options, Started
 from headtohead.stats import compare_all
 from headtohead.store import Record
 from runs.small import results
@@ -44,6 +42,21 @@ class Deadly(NoPosition):
         if multiprocessing.parent_process() is not None:
             os.kill(os.getpid(), signal.SIGKILL)
         return PositionHooks()
+
+class DeadlyOnce(NoPosition):
+    # kills its worker in the twelfth pass with gradients (the first is before training), once: it leaves a mark
+    mark: str = knob(default="", help="a file: the worker was killed")
+    def build(self, dims):
+        import os, pathlib, signal, torch
+        made, seen, mark = PositionHooks(), [], pathlib.Path(self.mark)
+        def embed(x, i):
+            seen.append(i) if torch.is_grad_enabled() else None
+            if len(seen) == 12 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return x
+        made.embed = embed
+        return made
 """
 
 
@@ -169,20 +182,13 @@ def test_a_worker_that_dies_again_and_again_is_given_up(text: Path, home: Path, 
 
 
 def test_a_killed_worker_is_replaced_and_its_run_goes_on(text: Path, home: Path, tmp_path: Path):
-    parts = tmp_path / "parts.py"
+    parts, mark = tmp_path / "parts.py", tmp_path / "killed"
     parts.write_text(SLOW)
-    made = study(text, "train.steps=30", seeds=2, vary={"model.position": [f"{parts}:Sleepy(seconds=0.02)"]})
-    killed = False
-    resumed = []
-    for event in carry_out(made, home, jobs=2, options=Options(save_every=0)):
-        if isinstance(event, Progress) and event.done > 10 and not killed:
-            killed = True
-            victims = multiprocessing.active_children()
-            os.kill(victims[0].pid, signal.SIGKILL)
-        if isinstance(event, Started) and event.done:
-            resumed.append(event)
-    assert killed
-    assert resumed, "it went on from its checkpoint"
+    made = study(text, "train.steps=30", seeds=2, vary={"model.position": [f"{parts}:DeadlyOnce(mark='{mark}')"]})
+    events = carried(made, home, jobs=2, options=Options(save_every=0))
+    assert mark.exists()
+    resumed = [event for event in of(Started, events) if event.done]
+    assert [event.done for event in resumed] == [10], "it went on from its checkpoint"
     assert set(made.results(home)["status"]) == {"complete"}
     carried(made, tmp_path / "calm")
     for run in (tmp_path / "calm" / "runs").iterdir():
