@@ -10,10 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headtohead import Arm, Learned, NoPosition, Rope, Study, stats
+from headtohead import Arm, Files, Learned, NoPosition, Reweight, Rope, Study, stats
 from headtohead.errors import InputError
 from headtohead.outcome import Outcome, load_outcome
-from headtohead.reproduce import Alike, Better, Claim, Closer, Interaction, Moves, Near, Not, NotBetter, Shown, Sooner
+from headtohead.reproduce import (
+    Alike,
+    Audited,
+    Better,
+    Claim,
+    Closer,
+    Interaction,
+    Moves,
+    Near,
+    Not,
+    NotBetter,
+    Shown,
+    Sooner,
+)
 from headtohead.reproduce.kinds import level_at, steps_to
 from headtohead.reproduce.tables import row_of
 
@@ -332,3 +345,14 @@ def test_the_best_and_the_first_look_on_the_way(stored):
     }
     assert take["first"] == pytest.approx(np.mean(near(3)) + 1)
     assert take["best"] == pytest.approx(np.mean(near(3)) + 0.25)
+
+
+@pytest.mark.usefixtures("home")
+def test_an_audit_is_evidence():
+    arm = Arm.of("lm", Files(path="here")).settings(["model.width=16", "model.heads=2", "model.layers=1"])
+    whole = Audited("model.fusion", Reweight(over="sequence"), arm).judge(lambda _: pytest.fail("no run is needed"))
+    assert whole.word == "does not hold"
+    assert "future" in whole.says
+    token = Audited("model.fusion", Reweight(over="token"), arm).judge(lambda _: pytest.fail("no run is needed"))
+    assert token.word == "holds"
+    assert "nothing wrong found" in token.says

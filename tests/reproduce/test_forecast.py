@@ -1,0 +1,83 @@
+"""How long a reproduction takes is told by what its runs took when they were stored."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headtohead.outcome import load_outcome
+from headtohead.reproduce import kept, run
+from headtohead.reproduce.experiments import Experiment
+from headtohead.reproduce.run import Need, needs
+from study.small import carried, study
+
+SECONDS = {"Learned": [10.0] * 6, "Rope": [60, 1, 40, 2, 50, 3], "NoPosition": [4.0] * 6}
+FASTEST = {"Learned": 10.0, "Rope": 1.5, "NoPosition": 4.0}  # the mean of an arm's fastest third
+
+
+@pytest.fixture
+def stored(text: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A study as its recipe says it, kept with times by hand; a step takes twice as long here as it took there."""
+    what = study(text, seeds=6, metric="validation/loss")
+    carried(what, home)
+    where = tmp_path / "recipes"
+    file = where / run.STORED / "tiny.json"
+    outcome = load_outcome(next(home.glob("studies/*")))
+    kept.write(outcome, file, 0.25)
+    said = json.loads(file.read_text())
+    for arm, seconds in SECONDS.items():
+        for row, took in zip(outcome.rows["", arm], seconds, strict=True):
+            said["runs"][row.run]["times"] = {"seconds": took / 2, "other_seconds": took / 2}
+    file.write_text(json.dumps(said))
+    monkeypatch.setattr(run, "reference_seconds", lambda: 0.5)
+
+    def need(home: Path, times: int = 1, **changes) -> list[Need]:
+        experiment = Experiment("tiny", {"tiny": dataclasses.replace(what, **changes)}, (), (), (), None, ())
+        return needs([experiment] * times, quick=False, home=home, where=where)
+
+    return outcome, need
+
+
+def test_of_each_arm_the_fastest_third_times_how_slow_it_is_now(stored, tmp_path):
+    _, need = stored
+    (found,) = need(tmp_path / "empty")
+    assert (found.study, found.runs) == ("tiny", 18)
+    assert found.seconds == pytest.approx(2 * 6 * sum(FASTEST.values()))
+
+
+def test_runs_that_studies_share_are_trained_once(stored, tmp_path):
+    _, need = stored
+    assert need(tmp_path / "empty", times=2) == need(tmp_path / "empty")
+
+
+def test_what_is_trained_takes_no_time(stored, home, tmp_path):
+    outcome, need = stored
+    assert need(home) == []
+    some = tmp_path / "some"
+    for arm in ("Learned", "Rope"):
+        for row in outcome.rows["", arm][:4]:
+            shutil.copytree(home / "runs" / row.run, some / "runs" / row.run)
+    (found,) = need(some)
+    assert found.runs == 10
+    assert found.seconds == pytest.approx(2 * (2 * 10.0 + 2 * 1.5 + 6 * 4.0))
+
+
+def test_a_changed_recipe_is_told_by_steps_of_its_own(stored, tmp_path, monkeypatch):
+    _, need = stored
+    monkeypatch.setattr(run, "_forecast", lambda _: 7.0)
+    (found,) = need(tmp_path / "empty", seeds=8)
+    assert found.runs == 24
+    assert found.seconds == pytest.approx(24 * 7.0)
+
+
+def test_runs_after_tuning_are_counted_before_their_rates_are_known(stored, tmp_path, monkeypatch):
+    _, need = stored
+    monkeypatch.setattr(run, "_forecast", lambda _: 1.0)
+    rates = {"train.optimizer.lr": [1e-3, 1e-2]}
+    (found,) = need(tmp_path / "empty", tune=rates, tuning_seeds=1)
+    # 3 arms × 6 seeds at the shared rate, 3 × 2 trials, and at most 2 × 6 at the arms' own best
+    assert found.runs == 18 + 6 + 12
