@@ -537,18 +537,26 @@ BRANCH = changed("SCALE = 2", "if True:\n    SCALE = 2")
 TWICE = changed("SCALE = 2", "SCALE = 2\nSCALE = SCALE + 1")
 CALLED = changed("SCALE = 2", "VALUES = {}\nVALUES['scale'] = 2", changed("< SCALE", "< VALUES['scale']"))
 RENAMED = changed("SCALE = 2", "from math import tau as SCALE")
+NESTED = changed("(i - j) < SCALE", "(i - j) < (lambda: [SCALE for _ in range(1)][0])()")
 MISSED = {
     "two at once": (SPLIT, changed("2, 5", "3, 5", SPLIT)),
     "inside an if": (BRANCH, changed("SCALE = 2", "SCALE = 3", BRANCH)),
     "in two steps": (TWICE, changed("SCALE = 2\n", "SCALE = 3\n", TWICE)),
     "into a dict": (CALLED, changed("= 2", "= 3", CALLED)),
     "an import": (RENAMED, changed("tau", "pi", RENAMED)),
+    "in a nested function": (NESTED, changed("SCALE = 2", "SCALE = 3", NESTED)),
 }
 
 
 @pytest.mark.parametrize(("before", "after"), MISSED.values(), ids=MISSED)
 def test_a_constant_changed_in_another_way_changes_the_id(tmp_path, before, after):
     assert identity(written(tmp_path / "a", before)) != identity(written(tmp_path / "b", after))
+
+
+def test_a_name_at_the_top_is_not_a_function_s_own_variable(tmp_path):
+    """`i` is an argument of the class's method, whatever a file calls `i` beside it."""
+    before, after = (f"{MINE}\ni = {number}\n" for number in (1, 2))
+    assert identity(written(tmp_path / "a", before)) == identity(written(tmp_path / "b", after))
 
 
 @pytest.mark.usefixtures("fresh")

@@ -18,7 +18,7 @@ published = Study(
     again=False,
     metric="test/accuracy",
     command="h2h run recipes/published/classifier.py:published",
-    takes="ten minutes on two cores",
+    takes="a quarter of an hour on two cores",
 )
 
 # as it should be: a tenth of the training sentences chooses the rate, the test set is read once, at the end. The best
@@ -32,7 +32,7 @@ tuned = Study(
     seeds=10,
     metric="test/accuracy",
     command="h2h run recipes/published/classifier.py:tuned",
-    takes="a quarter of an hour on two cores",
+    takes="twenty minutes on two cores",
 )
 
 QUICK = ("train.epochs=2",)  # of `h2h reproduce --quick`
@@ -66,7 +66,9 @@ claims = [
             Better(tuned, "Rope", table="shared"),
         ),
         picture="sooner",
-        because="",
+        because="The report compares single runs, and two seeds of one encoder differ by more than its two encoders. "
+        "On the test set the rotary one rises sooner, on the training set it does not. The rate chosen for it by "
+        "sentences that are not in the training set is too slow to learn by heart those of the test set that are.",
     ),
     Claim(
         "004.2",
@@ -77,6 +79,6 @@ claims = [
             Better(tuned, DISENTANGLED),
             Better(tuned, DISENTANGLED, table="shared"),
         ),
-        because="",
+        because="What the report saw between two single runs is less than two seeds of one encoder differ by.",
     ),
 ]

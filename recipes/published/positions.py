@@ -21,7 +21,7 @@ positions = Study(
     seeds=10,
     metric="test/loss",
     command="h2h run recipes/published/positions.py:positions",
-    takes="ten to fifteen minutes on two cores",
+    takes="a quarter of an hour on two cores",
     expected="all better than learned positions of unit variance, Rope by most",
 )
 
@@ -36,7 +36,7 @@ tuned = Study(
     seeds=10,
     metric="test/loss",
     command="h2h run recipes/published/positions.py:tuned",
-    takes="ten to fifteen minutes on two cores",
+    takes="a quarter of an hour on two cores",
 )
 
 # the same runs, held against sinusoidal positions

@@ -72,7 +72,7 @@ speakers = Study(
     again=False,
     metric="test/bits_per_byte",
     command="h2h run recipes/published/speakers.py",
-    takes="eight minutes on two cores",
+    takes="five minutes on two cores",
 )
 
 QUICK = SMALL  # of `h2h reproduce --quick`
@@ -90,6 +90,8 @@ claims = [
             Closer(speakers, WBUSH, OBAMA, own=WS, other=OBAMAS),
             Closer(speakers, HBUSH, OBAMA, own=HS, other=OBAMAS),
         ),
-        because="",
+        because="Half of it. With a third of each in training Obama loses his lead over W. Bush, to whom the training "
+        "text is less close; his lead over H. Bush stays what it was, so the training text is not its cause: H. Bush's "
+        "test text is the harder one.",
     )
 ]

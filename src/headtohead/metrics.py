@@ -63,7 +63,7 @@ def text_of(metric: str, value: float, signed: bool = False) -> str:
     if figure in ("accuracy", "macro_f1"):
         text = f"{100 * value:{sign}.2f} %"
     else:
-        digits = ".3g" if abs(value) >= 1e7 else ".2f" if figure == "perplexity" else ".4f"
+        digits = ".3g" if abs(value) >= 1e7 else {"perplexity": ".2f", "steps": ".0f"}.get(figure, ".4f")
         text = f"{value:{sign}{digits}}"
     return text.replace("-", "−")
 

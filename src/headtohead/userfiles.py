@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import symtable
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -66,7 +67,7 @@ def source_digest(cls: type) -> str:
     statements: dict[str, list[str]] = {}  # by each name that a statement at the top of the file gives or changes
     uses: dict[str, set[str]] = {}
     for node in ast.parse(source).body:
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        names = _used(symtable.symtable(ast.unparse(node), file_of(cls) or "", "exec"))
         for name in _bound(node):
             statements.setdefault(name, []).append(ast.dump(node))
             uses.setdefault(name, set()).update(names)
@@ -87,6 +88,13 @@ def _source(cls: type) -> bytes:
         return Path(file).read_bytes() if file else inspect.cleandoc(inspect.getsource(cls)).encode()
     except (OSError, TypeError):
         return b""
+
+
+def _used(scope: symtable.SymbolTable) -> set[str]:
+    """Names of the file's top that code refers to. A function's own variable is none of them, whatever its name."""
+    top = scope.get_type() == "module"
+    own = {s.get_name() for s in scope.get_symbols() if top or s.is_global()}
+    return own.union(*map(_used, scope.get_children()))
 
 
 def _bound(node: ast.stmt) -> set[str]:

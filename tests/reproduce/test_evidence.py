@@ -204,6 +204,7 @@ def test_sooner_is_about_the_control_s_level(stored, late, steps, word):
     found = Sooner(STUDY, "Rope", "validation/loss").judge(stored({"Learned": near(3), "Rope": near(3)}, more))
     assert found.says.startswith("Rope against Learned, steps to nine tenths of the control's way")
     assert found.verdict.difference == pytest.approx(steps - 3.4, abs=1e-9)
+    assert found.effect.split()[0] == f"{steps - 3.4:+.0f}".replace("-", "−")  # whole steps are told
     assert found.word == word
 
 

@@ -11,14 +11,13 @@ from typing import Any, Literal
 
 from headtohead import stats
 from headtohead.errors import InputError, nearest
-from headtohead.metrics import figure_of, text_of, value_of
+from headtohead.metrics import text_of, value_of
 from headtohead.outcome import Outcome, RunRow
 from headtohead.store import Record
 from headtohead.study import Study
 from headtohead.wording import interval_text
 
 Word = Literal["holds", "does not hold", "unresolved"]
-KNOWN = ("accuracy", "macro_f1", "loss", "perplexity", "bits_per_byte")
 
 Outcomes = Callable[[Study], Outcome]
 
@@ -162,9 +161,8 @@ def effect_text(name: str, v: stats.Verdict) -> str:
     """−0.0123 (−0.0200 … −0.0046)."""
     if not math.isfinite(v.difference):
         return "no pairs"
-    metric = name if figure_of(name) in KNOWN else "x/value"
-    interval = f" ({interval_text(metric, v.low, v.high)})" if math.isfinite(v.low) else ""
-    return f"{text_of(metric, v.difference, True)}{interval}"
+    interval = f" ({interval_text(name, v.low, v.high)})" if math.isfinite(v.low) else ""
+    return f"{text_of(name, v.difference, True)}{interval}"
 
 
 def improved(v: stats.Verdict, way: stats.Way) -> Word:

@@ -127,7 +127,8 @@ class Closer(Evidence):
         both = [rows_of(outcome, arm, None) for arm in (self.than, self.arm)]
         gaps = [self._gaps(outcome, rows) for rows in both]
         v = stats.compare(*paired(*gaps))
-        each = "; ".join(f"{rows[0].arm} {np.mean(list(g.values())):+.3f}" for rows, g in zip(both, gaps, strict=True))
+        means = [text_of(self.own, float(np.mean(list(g.values()))), signed=True) for g in gaps]
+        each = "; ".join(f"{rows[0].arm} {mean}" for rows, mean in zip(both, means, strict=True))
         said = f"{self.own} − {self.other}: {each}"
         return finding(outcome, said, unless_lost(improved(v, "lower"), *both), self.own, v, *both)
 
