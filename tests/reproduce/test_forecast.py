@@ -13,22 +13,22 @@ from headtohead.outcome import load_outcome
 from headtohead.reproduce import kept, run
 from headtohead.reproduce.experiments import Experiment
 from headtohead.reproduce.run import Need, needs
-from study.small import carried, study
+from study.small import study
 
 SECONDS = {"Learned": [10.0] * 6, "Rope": [60, 1, 40, 2, 50, 3], "NoPosition": [4.0] * 6}
 FASTEST = {"Learned": 10.0, "Rope": 1.5, "NoPosition": 4.0}  # the mean of an arm's fastest third
 
 
 @pytest.fixture
-def stored(text: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def stored(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A study as its recipe says it, kept with times by hand; a step takes twice as long here as it took there."""
-    what = study(text, seeds=6, metric="validation/loss")
-    carried(what, home)
+    what = study(trained.parent / "mine.txt", "evaluate.snapshots=3", seeds=6, metric="validation/loss", again=False)
     where = tmp_path / "recipes"
     file = where / run.STORED / "tiny.json"
-    outcome = load_outcome(next(home.glob("studies/*")))
+    outcome = load_outcome(next(trained.glob("studies/*")))
     kept.write(outcome, file, 0.25)
     said = json.loads(file.read_text())
+    said["study"] |= {"id": what.id, "again": {}}
     for arm, seconds in SECONDS.items():
         for row, took in zip(outcome.rows["", arm], seconds, strict=True):
             said["runs"][row.run]["times"] = {"seconds": took / 2, "other_seconds": took / 2}
@@ -54,13 +54,13 @@ def test_runs_that_studies_share_are_trained_once(stored, tmp_path):
     assert need(tmp_path / "empty", times=2) == need(tmp_path / "empty")
 
 
-def test_what_is_trained_takes_no_time(stored, home, tmp_path):
+def test_what_is_trained_takes_no_time(stored, trained, tmp_path):
     outcome, need = stored
-    assert need(home) == []
+    assert need(trained) == []
     some = tmp_path / "some"
     for arm in ("Learned", "Rope"):
         for row in outcome.rows["", arm][:4]:
-            shutil.copytree(home / "runs" / row.run, some / "runs" / row.run)
+            shutil.copytree(trained / "runs" / row.run, some / "runs" / row.run)
     (found,) = need(some)
     assert found.runs == 10
     assert found.seconds == pytest.approx(2 * (2 * 10.0 + 2 * 1.5 + 6 * 4.0))
