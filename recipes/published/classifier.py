@@ -4,7 +4,7 @@ HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:published
 HEADTOHEAD_DATA=… h2h run recipes/published/classifier.py:tuned
 """
 
-from documents import classifier_run, classifier_studied
+from documents import VOCABULARY, classifier_run, classifier_studied
 
 from headtohead import Disentangled, Learned, Rope, Study
 from headtohead.reproduce import Better, Claim, Shown, Sooner, by_familiarity
@@ -38,6 +38,7 @@ tuned = Study(
 QUICK = ("train.epochs=2",)  # of `h2h reproduce --quick`
 
 DISENTANGLED = "Disentangled(span=32)"
+NEVER = "001's queries, keys and values never learned, 000's and ours did"
 
 measure = by_familiarity  # two thirds of the test sentences are in the training set
 
@@ -46,7 +47,7 @@ shown = [
     Shown("doc000.classifier.final_test_acc", published, "Learned", "test/accuracy", scale=100),
     Shown("doc000.classifier.best_train_acc", published, "Learned", "train/accuracy", take="best", scale=100),
     Shown("doc001.classifier.before_training_acc", published, "Learned", "test/accuracy", take="first", scale=100),
-    Shown("doc001.classifier.test_acc", published, "Learned", "test/accuracy", scale=100),
+    Shown("doc001.classifier.test_acc", published, "Learned", "test/accuracy", scale=100, unlike=NEVER),
     Shown("doc004.encoder.acc", published, "Learned", "test/accuracy", take="best", scale=100),
     Shown("doc004.rope.acc", published, "Rope", "test/accuracy", take="best", scale=100),
     Shown("doc004.disentangled.acc", published, DISENTANGLED, "test/accuracy", take="best", scale=100),
@@ -63,12 +64,16 @@ claims = [
             Sooner(published, "Rope", "test/accuracy"),
             Better(published, "Rope", value="unseen/accuracy"),
             Better(tuned, "Rope"),
+            Better(tuned, "Rope", value="seen/accuracy"),
             Better(tuned, "Rope", table="shared"),
         ),
         picture="sooner",
-        because="The report compares single runs, and two seeds of one encoder differ by more than its two encoders. "
-        "On the test set the rotary one rises sooner, on the training set it does not. The rate chosen for it by "
-        "sentences that are not in the training set is too slow to learn by heart those of the test set that are.",
+        because="The report compares single runs, and two seeds of one encoder can differ by as much as its two "
+        "encoders. On the test set the rotary one rises sooner, on the training set it does not. The rate chosen for "
+        "it by sentences that are not in the training set is too slow to learn by heart those of the test set that "
+        "are.",
+        revised="each encoder was judged at its own best rate, then at a shared one, with a tenth of the "
+        "sentences held out; it is judged as published now, and those results stand beside it. " + VOCABULARY,
     ),
     Claim(
         "004.2",
@@ -79,6 +84,8 @@ claims = [
             Better(tuned, DISENTANGLED),
             Better(tuned, DISENTANGLED, table="shared"),
         ),
-        because="What the report saw between two single runs is less than two seeds of one encoder differ by.",
+        because="What the report saw between two single runs is what two seeds of one encoder can differ by.",
+        revised="each encoder was judged at its own best rate, then at a shared one, with a tenth of the "
+        "sentences held out; it is judged as published now, and those results stand beside it. " + VOCABULARY,
     ),
 ]

@@ -166,6 +166,10 @@ nano_run = Arm(
     evaluate=EvalSpec(train=256, along=128),
 )
 
+# What of several claims' designs was changed after results had been seen
+OWN_START = "The model started as ours do; it starts as the report's does now."
+VOCABULARY = "Words were those of the running text alone; they are the reports' now."
+
 ANOTHER = "another corpus and vocabulary, and another long sample"
 
 # What `h2h reproduce --quick` makes of a language model's run: few steps, few windows to be judged by

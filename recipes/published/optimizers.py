@@ -33,7 +33,7 @@ optimizers = Study(
         ]
     ),
     vary={"train.optimizer": [AdamW(lr=1e-4), Adagrad(lr=1e-4), SGD(lr=1e-4, momentum=0), SGD(lr=1e-4)]},
-    tune={"train.optimizer.lr": [3e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1e-1, 1.0]},
+    tune={"train.optimizer.lr": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]},
     tuning_seeds=1,
     again=False,
     seeds=10,

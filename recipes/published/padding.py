@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from documents import Untrained, classifier_studied
+from documents import VOCABULARY, Untrained, classifier_studied
 
 from headtohead import Preparation, Study
 from headtohead.reproduce import Better, Claim, Moves, weight_on
@@ -60,7 +60,9 @@ claims = [
             Moves(padding, "no mask and attention never trained", "filling/before", "filling/after"),
             Better(padding, "masked, not filled"),
         ),
-        because="Where attention learns. The report's own queries, keys and values never did, as its parameter count "
-        "shows, and then the weight hardly moves. A mask makes the question idle: padding gets no weight at all.",
+        because="Only where attention learns. The report's own queries, keys and values never did, as its parameter "
+        "count shows, and of such a model the runs cannot tell. A mask makes the question idle: padding "
+        "gets no weight at all.",
+        revised=VOCABULARY,
     )
 ]

@@ -90,8 +90,10 @@ claims = [
             Closer(speakers, WBUSH, OBAMA, own=WS, other=OBAMAS),
             Closer(speakers, HBUSH, OBAMA, own=HS, other=OBAMAS),
         ),
-        because="Half of it. With a third of each in training Obama loses his lead over W. Bush, to whom the training "
-        "text is less close; his lead over H. Bush stays what it was, so the training text is not its cause: H. Bush's "
-        "test text is the harder one.",
+        because="Half of it, by bits a byte, for word perplexity depends on how many words are unknown. With a third "
+        "of each in training Obama loses his lead over W. Bush, of whom no sentence was found in the training text; "
+        "his lead over H. Bush stays what it was, so the training text is not its cause.",
+        revised="what is tested was changed twice. That Obama has no lead where a third is his, which "
+        "decides it, stood beside it at first.",
     )
 ]

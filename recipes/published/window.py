@@ -5,7 +5,7 @@ HEADTOHEAD_DATA=… h2h run recipes/published/window.py:window
 HEADTOHEAD_DATA=… h2h run recipes/published/window.py:retraced
 """
 
-from documents import PERPLEXITIES, SMALL, decoder_run, decoder_studied
+from documents import PERPLEXITIES, SMALL, VOCABULARY, decoder_run, decoder_studied
 
 from headtohead import Causal, Local, Study
 from headtohead.reproduce import Better, Claim, Shown
@@ -25,18 +25,25 @@ retraced = Study(
     question="How does the reports' decoder come to its perplexities, iteration by iteration?",
     control=decoder_run,
     vary=(),
-    seeds=3,
+    seeds=6,
     again=False,
     metric="test/loss",
     command="h2h run recipes/published/window.py:retraced",
-    takes="two minutes on two cores",
+    takes="four minutes on two cores",
 )
 
 QUICK = SMALL  # of `h2h reproduce --quick`
 
-ARMS = {"doc000.decoder": "Causal", "doc000.window8": "Causal & Local", "doc004.decoder": "Causal"}
+UNSAID = "004 says nothing of rate, batch and length: they are 000's here"
+ARMS = {
+    "doc000.decoder": ("Causal", ""),
+    "doc000.window8": ("Causal & Local", ""),
+    "doc004.decoder": ("Causal", UNSAID),
+}
 shown = [
-    Shown(f"{row}.{name}", window, arm, metric) for row, arm in ARMS.items() for name, metric in PERPLEXITIES.items()
+    Shown(f"{row}.{name}", window, arm, metric, unlike=unlike)
+    for row, (arm, unlike) in ARMS.items()
+    for name, metric in PERPLEXITIES.items()
 ] + [
     Shown(f"doc000.at{step}.{name}", retraced, "control", metric, at=step)
     for step in (100, 200, 300, 400, 500)
@@ -47,6 +54,8 @@ claims = [
     Claim(
         "000.1",
         Better(window, "Causal & Local"),
-        because="The bias of a window helps a model that has seen little; what predicts a word mostly stands close by.",
+        because="Why is not tested: perhaps because what predicts a word mostly stands close by, and a model that has "
+        "seen little has yet to learn so.",
+        revised=VOCABULARY,
     )
 ]

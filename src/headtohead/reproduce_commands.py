@@ -19,7 +19,7 @@ from headtohead.reproduce import blocks, gallery, kept, ledger, run
 from headtohead.reproduce.evidence import Finding, Outcomes
 from headtohead.reproduce.experiments import WHERE, Experiment, asked_for, experiments, figures
 from headtohead.reproduce.kinds import Interaction
-from headtohead.reproduce.tables import HEAD, Row, row_of
+from headtohead.reproduce.tables import HEAD, Row, notes_on, row_of
 from headtohead.runs import Options
 from headtohead.screen import duration
 
@@ -51,7 +51,8 @@ class Plan:
         return "\n".join([*lines, self.line])
 
     def to_json(self) -> dict[str, Any]:
-        return {"seconds": self.seconds, "jobs": self.jobs, "studies": [vars(need) for need in self.needs]}
+        studies = [vars(need) | {"seconds": need.seconds / self.jobs} for need in self.needs]
+        return {"seconds": self.seconds, "jobs": self.jobs, "studies": studies}
 
 
 def asked(report: str) -> list[Experiment]:
@@ -125,6 +126,8 @@ class Results:
     interactions: list[tuple[Interaction, Finding]]
     untested: list[ledger.Untested]
     missing: list[str]  # why: studies without results
+    damaged: list[str]  # those of them whose results are there and cannot be used
+    notes: list[str]  # on the published figures
     puzzles: tuple[int, int] | None  # of 003: printed figures that ours equal, and how many are printed
 
 
@@ -139,7 +142,7 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
     claims: list[ledger.Judged] = []
     interactions: list[tuple[Interaction, Finding]] = []
     untested: list[ledger.Untested] = []
-    missing: dict[str, None] = {}
+    missing: dict[str, bool] = {}  # why, and whether something is there that cannot be used
     with run.room() as room:
         for experiment in found:
             outcomes: Outcomes = (
@@ -164,16 +167,19 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
                     interactions.append((interaction, interaction.judge(outcomes)))
     solved = met() if wanted("003") else None
     by_id = sorted(claims, key=lambda c: c.claim.id)
-    return Results(rows, by_id, interactions, sorted(untested), list(missing), solved)
+    damaged = [why for why, there in missing.items() if there]
+    return Results(
+        rows, by_id, interactions, sorted(untested), list(missing), damaged, notes_on(published, rows), solved
+    )
 
 
 @contextlib.contextmanager
-def _noted(experiment: Experiment, missing: dict[str, None]) -> Iterator[None]:
+def _noted(experiment: Experiment, missing: dict[str, bool]) -> Iterator[None]:
     """What has not been run does not keep the rest from being shown."""
     try:
         yield
     except InputError as error:
-        missing[f"{experiment.name}: {error}"] = None
+        missing[f"{experiment.name}: {error}"] = not isinstance(error, kept.Absent)
 
 
 def to_json(found: Results) -> dict[str, Any]:
@@ -191,6 +197,8 @@ def to_json(found: Results) -> dict[str, Any]:
 
 def write_ledger(found: Results, path: Path) -> Path:
     """The ledger, and every figure in the docs that comes from the same runs."""
+    if found.damaged:  # a ledger without it would say that it was never tested
+        raise InputError(f"nothing is written: {found.damaged[0]}")
     if not found.claims:
         raise InputError(f"there is nothing to write down yet: {found.missing[0]}")
     with run.room() as room:
@@ -206,7 +214,7 @@ def write_ledger(found: Results, path: Path) -> Path:
 
 def ledger_page(found: Results, loaded: gallery.Loaded) -> str:
     drawn = {picture.name for picture in gallery.drawable(loaded)}
-    return ledger.markdown(found.claims, found.untested, found.interactions, found.rows, drawn)
+    return ledger.markdown(found.claims, found.untested, found.interactions, found.rows, drawn, found.notes)
 
 
 def draw_gallery(folder: Path) -> list[Path]:
@@ -226,17 +234,22 @@ def show(found: Results, screen: Console) -> None:
     if found.rows:
         table = Table(*HEAD, title="Published and measured")
         table.columns[0].overflow = "fold"
+        reasons = list(dict.fromkeys(row.why for row in found.rows if row.why))  # said once, below
         for row in sorted(found.rows, key=lambda r: r.figure):
-            table.add_row(*(Text(cell) for cell in row.cells))
+            *cells, _ = row.cells
+            mark = f"{row.mark} [{reasons.index(row.why) + 1}]" if row.why else row.mark
+            table.add_row(*(Text(cell) for cell in (*cells, mark)))
         screen.print(table)
+        for n, why in enumerate(reasons, start=1):
+            screen.print(f"[{n}] {why}", markup=False, soft_wrap=True)
     if found.puzzles:
         screen.print(_puzzles(found.puzzles), markup=False, soft_wrap=True)
     for judged in found.claims:
         screen.print(f"{judged.claim.id} {judged.says}: {judged.word}", markup=False, style="bold", soft_wrap=True)
-        for finding in (*judged.findings, *judged.also):
-            screen.print(f"    {finding.line}", markup=False, soft_wrap=True)
+        for line in judged.lines(mark=""):
+            screen.print(f"    {line}", markup=False, soft_wrap=True)
     for _, finding in found.interactions:
-        screen.print(f"{finding.line} ({finding.word})", markup=False, soft_wrap=True)
+        screen.print(f"{finding.says}. The one less the other: {finding.measured}", markup=False, soft_wrap=True)
     if found.claims:
         screen.print(ledger.summary(found.claims, found.untested), markup=False, soft_wrap=True)
     for line in found.missing:

@@ -104,7 +104,7 @@ def audited(study: Study) -> Iterator[float | list[str]]:
     wrong: list[str] = []
     for done, variant in enumerate(reversed(arms.values()), start=1):
         try:
-            report = audit_once(variant.arm.model, variant.name, causal=variant.arm.task == "lm")
+            report = audit_once(variant.arm.model, variant.name, causal=variant.arm.task == "lm", home=store.home())
         except Exception as error:  # of a part that cannot be built: its runs fail, and the others go on
             wrong.append(f"warning: {variant.name} cannot be audited: {describe(error)}")
         else:

@@ -1,6 +1,7 @@
-"""A pool of processes, each training runs one after the other with threads of its own. Spawned, never forked: torch and
-the tokenizers hold threads that a fork would break. A worker that dies is replaced and its run goes on from its last
-checkpoint; a run that another process is training is waited for."""
+"""A pool of processes, each training runs one after the other with threads of its own. Never forked from this one:
+torch and the tokenizers hold threads that a fork would break. On Linux they are forked from a process that has loaded
+torch and done nothing else, so that many start as soon as one; elsewhere each is spawned. A worker that dies is
+replaced and its run goes on from its last checkpoint; a run that another process is training is waited for."""
 
 from __future__ import annotations
 
@@ -34,6 +35,8 @@ from headtohead.runs import (
     stop_politely,
 )
 
+CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+PRELOADED = ["headtohead.runs", "headtohead.tasks", "headtohead.arm"]  # with torch, once for all workers
 LIVES = 3  # of a run: so often may its worker die
 PATIENCE = 0.5  # seconds before a run of another process is asked for again
 
@@ -119,9 +122,10 @@ class _Worker:
 
     @classmethod
     def start(cls, where: Path, options: Options) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, where, options), daemon=True)
+        CONTEXT.set_forkserver_preload(PRELOADED)
+        ours, theirs = CONTEXT.Pipe()
+        # the process that workers are forked from has the environment of when it began
+        process = CONTEXT.Process(target=_serve, args=(theirs, where, options, dict(os.environ)), daemon=True)
         with _deaf(), _without_main():
             process.start()
         theirs.close()  # so that its death ends the pipe
@@ -267,7 +271,9 @@ def _without_main() -> Iterator[None]:
 # -- in a worker -------------------------------------------------------------------------------------------------------
 
 
-def _serve(pipe: connection.Connection, where: Path, options: Options) -> None:
+def _serve(pipe: connection.Connection, where: Path, options: Options, environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
     stop = Stop()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent passes it on, once
     signal.signal(signal.SIGTERM, lambda *_: setattr(stop, "asked", True))

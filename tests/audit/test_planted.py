@@ -18,9 +18,9 @@ def modules(folder: str) -> list[Path]:
     return [file for file in found if "CLASS = " in file.read_text(encoding="utf-8")]
 
 
-def audit(file: Path, module: ModuleType) -> tuple[int, dict[str, dict[str, str]]]:
+def audit(file: Path, module: ModuleType, *more: str) -> tuple[int, dict[str, dict[str, str]]]:
     """Exit code and findings by check, from the command as a user types it."""
-    result = CliRunner().invoke(app, ["audit", f"{file}:{module.CLASS}", *module.FLAGS, "--json"])
+    result = CliRunner().invoke(app, ["audit", f"{file}:{module.CLASS}", *module.FLAGS, *more, "--json"])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     (report,) = json.loads(result.stdout)
@@ -34,7 +34,8 @@ def broken(findings: dict[str, dict[str, str]]) -> dict[str, str]:
 @pytest.mark.parametrize("file", modules("planted"), ids=lambda f: f.stem)
 def test_every_planted_bug_is_found(file: Path) -> None:
     module = load_file(file)
-    code, findings = audit(file, module)
+    code, findings = audit(file, module, *(word for check in sorted(module.CAUGHT_BY) for word in ("--only", check)))
+    assert findings.keys() <= module.CAUGHT_BY
     assert module.CAUGHT_BY & broken(findings).keys(), f"{module.__doc__}\nbroken: {broken(findings)}"
     assert code == 1
 
@@ -55,3 +56,16 @@ def test_the_docs_count_them_rightly() -> None:
     ):
         words = " ".join((root / page).read_text(encoding="utf-8").split())
         assert says.format(len(modules("planted")), len(modules("correct"))) in words
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["Rope", "--only", "cach"], "no check is called 'cach': did you mean cache?"),
+        ([f"{HERE}/correct/bag_of_words.py:BagOfWords", "--only", "rotation"], "rotation: not a check that is made of"),
+        (["--all", "--only", "cache"], "--only is for what is named"),
+    ],
+)
+def test_a_check_that_is_not_made_proves_nothing(words: list[str], says: str) -> None:
+    result = CliRunner().invoke(app, ["audit", *words])
+    assert says in f"{result.exception} {result.output}"

@@ -16,9 +16,8 @@ from runs.small import start
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
-PAGES += ["docs/how-to/search.md"]
-# a hundred runs, or a minute of commands that tests/look, tests/puzzles and tests/report type too
-SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report")]
+# a hundred runs, or a minute of commands that tests/look, puzzles, report and search type too
+SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report", "search")]
 PAGES += [pytest.param(page, marks=pytest.mark.slow) for page in SLOW]
 
 

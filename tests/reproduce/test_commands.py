@@ -40,7 +40,7 @@ shown = [
     Shown("doc000.rope.loss", mine, "Rope", "validation/loss"),
     Shown("doc000.rope.loss", mine, "Rope", "twice/loss", unlike="twice"),
 ]
-claims = [Claim("000.1", Better(mine, "Rope"), because="They turn.")]
+claims = [Claim("000.1", Better(mine, "Rope"), because="They turn.", revised="six pairs, not three.")]
 """
 
 
@@ -81,9 +81,10 @@ def test_from_training_to_the_ledger(clone):
     assert h2h("reproduce", "--claims").code == 0
     page = Path("docs/claims.md").read_text()
     assert "They turn." in page
+    assert "*Changed after earlier results had been seen*: Six pairs, not three." in page
     assert all(run in page for run in claim["findings"][0]["runs"])
     readme = Path("README.md").read_text()
-    assert readme.startswith("Before.\n\n<!-- stored: claims -->\nOf 1 claims")
+    assert readme.startswith("Before.\n\n<!-- stored: claims -->\nOf 1 claim 1 holds")
     assert readme.endswith("<!-- /stored -->\n\nAfter.\n")
     # a recipe that has changed is not what is stored, and its runs are those that are missing
     for old, new, runs in (("seeds=6", "seeds=8", 4), ("train.steps=4", "train.steps=5", 12)):
@@ -91,9 +92,18 @@ def test_from_training_to_the_ledger(clone):
         assert [s["runs"] for s in h2h("reproduce", "000", "--forecast-only", "--json").json["studies"]] == [runs]
         assert "another version of its recipe" in h2h("reproduce", "--stored").out
     (clone / "mine.py").write_text(RECIPE)
-    # a run that came out otherwise is counted
+    # a damaged file is no reason to write down that nothing was tested
     file = clone / "measured" / "mine.json"
-    said = json.loads(file.read_text())
+    whole = file.read_text()
+    file.write_text(whole[:-100])
+    torn = h2h("reproduce", "--claims")
+    assert (torn.code, torn.err.count("\n")) == (2, 1)
+    assert "nothing is written: mine: " in torn.err
+    assert Path("README.md").read_text() == readme
+    assert h2h("reproduce", "--stored").code == 1
+    file.write_text(whole)
+    # a run that came out otherwise is counted
+    said = json.loads(whole)
     next(iter(said["runs"].values()))["result"]["values"]["validation/loss"] *= 1.5
     file.write_text(json.dumps(said))
     assert "11 of 12 runs" in h2h("reproduce", "000").err
@@ -116,6 +126,16 @@ def test_what_is_wrong_is_one_line():
     whole = h2h("reproduce", "--claims")
     assert whole.code != 0
     assert "there is nothing to write down yet: mine: " in whole.err
+    assert "--forecast-only is of what would be trained" in h2h("reproduce", "--stored", "--forecast-only").err
+    figures = Path("recipes/published/figures.toml")
+    for content, says in (("[doc000", "cannot be read"), ('[doc000]\nclaims=["x"]', "has no number doc000.rope.loss")):
+        figures.write_text(content)
+        wrong = h2h("reproduce", "--stored")
+        assert says in wrong.out + wrong.err
+        assert "Traceback" not in wrong.err
+    figures.unlink()
+    assert "figures.toml is not there" in h2h("reproduce", "--stored").err
+    figures.write_text(FIGURES)
     for words in (["--quick", "--keep"], ["--quick", "--claims"], ["--stored", "--keep"], ["000", "--claims"]):
         refused = h2h("reproduce", *words)
         assert refused.code == 2

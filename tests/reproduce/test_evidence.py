@@ -357,3 +357,21 @@ def test_an_audit_is_evidence():
     token = Audited("model.fusion", Reweight(over="token"), arm).judge(lambda _: pytest.fail("no run is needed"))
     assert token.word == "holds"
     assert "nothing wrong found" in token.says
+
+
+def test_any_figure_of_an_arm_is_corrected_for_the_other_arms(stored):
+    """As the study's metric is: one of several arms may stand out by chance, by any figure."""
+    wide = {"other/loss": list(5 + NOISE[0])}
+    more = {
+        "Learned": {"other/loss": [5.0] * 10},
+        "Rope": {"other/loss": list(4.7 + 0.4 * NOISE[1])},
+        "NoPosition": wide,
+    }
+    outcomes = stored({arm: [4.0] * 10 for arm in ("Learned", "Rope", "NoPosition")}, more)
+    v = Better(STUDY, "Rope", value="other/loss").judge(outcomes).verdict
+    values = {arm: one["other/loss"] for arm, one in more.items()}
+    base = values.pop("Learned")
+    assert v == stats.compare_all(base, values, 0.05, better="lower")["Rope"]
+    assert v.p > v.p_alone
+    alone = Better(STUDY, "Rope", than="NoPosition", value="other/loss").judge(outcomes).verdict
+    assert alone == stats.compare(values["NoPosition"], values["Rope"], 0.05, better="lower")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headtohead import Arm
 from headtohead.outcome import load_outcome
 from headtohead.reproduce import kept, run
 from headtohead.reproduce.experiments import Experiment
@@ -35,8 +36,11 @@ def stored(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file.write_text(json.dumps(said))
     monkeypatch.setattr(run, "reference_seconds", lambda: 0.5)
 
-    def need(home: Path, times: int = 1, **changes) -> list[Need]:
-        experiment = Experiment("tiny", {"tiny": dataclasses.replace(what, **changes)}, (), (), (), None, ())
+    def need(home: Path, times: int = 1, as_stored: bool = False, **changes) -> list[Need]:
+        asked = dataclasses.replace(what, **changes)
+        if as_stored:
+            file.write_text(json.dumps(said | {"study": said["study"] | {"id": asked.id}}))
+        experiment = Experiment("tiny", {"tiny": asked}, (), (), (), None, ())
         return needs([experiment] * times, quick=False, home=home, where=where)
 
     return outcome, need
@@ -81,3 +85,11 @@ def test_runs_after_tuning_are_counted_before_their_rates_are_known(stored, tmp_
     (found,) = need(tmp_path / "empty", tune=rates, tuning_seeds=1)
     # 3 arms × 6 seeds at the shared rate, 3 × 2 trials, and at most 2 × 6 at the arms' own best
     assert found.runs == 18 + 6 + 12
+
+
+def test_of_a_tuned_study_the_rates_that_tuning_did_not_choose_are_not_counted(stored, tmp_path):
+    outcome, need = stored
+    rates = {"train.optimizer.lr": [1e-3, 1e-2]}
+    given = Arm.from_json(outcome.said["tables"][0]["arms"][0]["spec"]).set("train.optimizer.lr", 0.5)
+    (found,) = need(tmp_path / "empty", as_stored=True, control=given, tune=rates, tuning_seeds=1)
+    assert found.runs == 18 + 6  # those that are stored, and 3 × 2 trials

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headtohead import Arm, Files, RunSpec
+from headtohead import Arm, Files, RunSpec, workers
 from headtohead.runs import Event, Options, execute
 
 H2H = str(Path(sys.prefix) / "bin" / "h2h")
 SMALL = ["model.width=16", "model.layers=1", "model.block=16", "tokenizer=Byte", "train.batch=4"]
+SMALL += ["evaluate.train=16", "evaluate.along=16"]  # most of a short run's time goes by looking at it
 SMALL_OPTIONS = [part for setting in SMALL for part in ("--set", setting)]
 
 RESULTS = ("model.safetensors", "metrics.jsonl", "result.json", "items.npz", "run.json", "tokenizer.json")
@@ -43,7 +44,7 @@ def results(folder: Path) -> dict[str, Any]:
 # -- commands in processes forked from one that has loaded torch already: as real as any, and there at once ------------
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(
+workers.PRELOADED.extend(  # of this process's workers too, which are forked from the same one
     [
         "headtohead.commands",
         "headtohead.look_commands",
@@ -58,6 +59,7 @@ _SERVER.set_forkserver_preload(
         "altair",
     ]
 )
+_SERVER.set_forkserver_preload(workers.PRELOADED)
 
 
 class Done(NamedTuple):

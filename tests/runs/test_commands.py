@@ -210,7 +210,7 @@ def test_runs_are_told_apart_by_their_seeds_and_summed_up(text: Path, type_in: A
 def test_the_best_look_is_told_from_the_end(text: Path, type_in: Any) -> None:
     shown = type_in(*LM, "--data", text).out
     assert "best of the looks on the way: validation/loss" in shown
-    assert "a look reads at most 256 windows or texts of a set, the table all" in shown
+    assert "a look reads at most 16 windows or texts of a set, the table all" in shown
     shown = type_in(*LM, "--data", text, "--set", "evaluate.along=none").out
     assert "best of the looks on the way: validation/loss" in shown
     assert "a look reads" not in shown

@@ -12,7 +12,7 @@ from runs.small import SMALL
 
 
 def control(text: Path, *settings: str) -> Arm:
-    return Arm.of("lm", Files(path=str(text))).settings([*SMALL, "train.steps=6", *settings])
+    return Arm.of("lm", Files(path=str(text))).settings([*SMALL, "train.steps=6", "evaluate.every=3", *settings])
 
 
 def study(text: Path, *settings: str, **given: Any) -> Study:

@@ -39,10 +39,14 @@ def test_stuck_runs_are_named_and_left_out(labelled, tmp_path, monkeypatch):
     by_arm = {row.arm: row for row in outcome.all_rows}
     assert by_arm["lr=0.01"].status == "complete"
     assert by_arm["lr=0.01"].value == 1
-    assert (by_arm["lr=1"].status, by_arm["lr=1"].why) == ("collapsed", "collapsed: it calls every text yes")
+    assert by_arm["lr=1"].status == "collapsed"
+    # which of the two is a matter of the last bits, and so of the machine
+    says = {"collapsed: it calls every text yes", "collapsed: it calls every text no"}
+    assert by_arm["lr=1"].why in says
     (verdict,) = outcome.verdicts()
     assert verdict.verdict.pairs == 0
-    assert {e.why for e in verdict.excluded} == {"collapsed: it calls every text yes"}
+    assert verdict.excluded
+    assert {e.why for e in verdict.excluded} <= says
     assert "collapsed" in write_report(outcome).read_text(encoding="utf-8")
 
 

@@ -67,23 +67,24 @@ CHECKS: tuple[Check[Subject], ...] = (
 )
 
 
-def examine(subject: Subject) -> Report:
-    """Every check on one subject."""
-    return Report(subject.name, tuple(check(subject) for check in CHECKS))
+def examine(subject: Subject, only: Sequence[str] = ()) -> Report:
+    """Every check on one subject, or those that are named."""
+    return Report(subject.name, tuple(check(subject) for check in CHECKS if not only or check.name in only))
 
 
-def audit_spec(spec: ModelSpec, name: str = "model", *, causal: bool | None = None) -> Report:
+def audit_spec(spec: ModelSpec, name: str = "model", *, causal: bool | None = None, only: Sequence[str] = ()) -> Report:
     """A model made of parts: a language model where its pattern is causal, else a classifier."""
     causal = spec.pattern.is_causal(min(spec.block, 64)) if causal is None else causal
-    return examine(from_spec(spec, f"{name}, {'language model' if causal else 'classifier'}", causal=causal))
+    return examine(from_spec(spec, f"{name}, {'language model' if causal else 'classifier'}", causal=causal), only)
 
 
 def audit_module(cls: Callable[..., nn.Module], name: str | None = None, **claims: object) -> Report:
     """Any torch module that maps ids (B, T) to logits (B, T, V) or (B, classes)."""
-    return examine(from_module(cls, name or getattr(cls, "__name__", "module"), Claims(**claims)))  # type: ignore[arg-type]
+    said = Claims(**claims)  # type: ignore[arg-type]
+    return examine(from_module(cls, name or str(getattr(cls, "__name__", "module")), said), _known(said.only))
 
 
-def audit_part(part: Part, *, causal: bool = False) -> list[Report]:
+def audit_part(part: Part, *, causal: bool = False, only: Sequence[str] = ()) -> list[Report]:
     """A part by itself, in a small language model and in a small classifier.
 
     A pattern joins the language model as `Causal() & pattern`; with `causal` it has to be causal by itself.
@@ -91,17 +92,31 @@ def audit_part(part: Part, *, causal: bool = False) -> list[Report]:
     name = str(part)
     if part.family not in families():
         raise InputError(f"{name} is a {part.family}, no part of a model: the audit is of models and their parts")
-    itself = Report(f"{name}, the {part.family} itself", tuple(check(part) for check in PART_CHECKS))
+    itself = Report(f"{name}, the {part.family} itself", _own_checks(part, only))
     model = small(**{part.family: part})
     reports = [itself]
     if part.family != "pooling":
         pattern = model.pattern if not isinstance(part, Pattern) or causal else Causal() & part
         subject = from_spec(model.set("pattern", pattern), f"{name} in a language model", causal=True)
-        reports.append(examine(subject))
+        reports.append(examine(subject, only))
     if not causal:
         pattern = part if isinstance(part, Pattern) else Full()
-        reports.append(examine(from_spec(model.set("pattern", pattern), f"{name} in a classifier", causal=False)))
+        subject = from_spec(model.set("pattern", pattern), f"{name} in a classifier", causal=False)
+        reports.append(examine(subject, only))
     return [merge(name, reports)]
+
+
+def _own_checks(part: Part, only: Sequence[str]) -> tuple[Finding, ...]:
+    return tuple(check(part) for check in PART_CHECKS if not only or check.name in only)
+
+
+def _known(only: Sequence[str]) -> Sequence[str]:
+    """Refuse a check that there is not: nothing would be proved by leaving all of them out."""
+    names = list(dict.fromkeys([*(check.name for check in CHECKS), *(check.name for check in PART_CHECKS)]))
+    for name in only:
+        if name not in names:
+            raise InputError(f"no check is called '{name}': {nearest(name, names)}")
+    return only
 
 
 def merge(name: str, reports: Sequence[Report]) -> Report:
@@ -122,6 +137,13 @@ def merge(name: str, reports: Sequence[Report]) -> Report:
 def audit_named(what: str, claims: Claims) -> list[Report]:
     """What the command line names: `Rope`, `Reweight(over=sequence)`, `file.py:Class`, a whole `recipe.py`, or a
     checkpoint."""
+    reports = _audit(what, dataclasses.replace(claims, only=tuple(_known(claims.only))))
+    if not all(report.findings for report in reports):
+        raise InputError(f"{' and '.join(claims.only)}: not a check that is made of {what}; h2h audit {what} makes all")
+    return reports
+
+
+def _audit(what: str, claims: Claims) -> list[Report]:
     path, marker, rest = what.partition(".py:")
     if marker and rest.isidentifier():
         return _audit_class(path + ".py", rest, claims)
@@ -131,9 +153,9 @@ def audit_named(what: str, claims: Claims) -> list[Report]:
         return [_audit_checkpoint(what, claims)]
     value = parse(what)
     if isinstance(value, ModelSpec):
-        return [audit_spec(value, causal=claims.causal or None)]
+        return [audit_spec(value, causal=claims.causal or None, only=claims.only)]
     if isinstance(value, Part):
-        return audit_part(value, causal=claims.causal)
+        return audit_part(value, causal=claims.causal, only=claims.only)
     if isinstance(value, str):
         parse(f"{value}()")  # raises, with the nearest name
     raise InputError(f"'{what}' is not a part: give a part, a recipe.py or a file.py:Class")
@@ -149,7 +171,7 @@ def _audit_checkpoint(name: str, claims: Claims) -> Report:
     trained = load(name)
     causal = claims.causal or trained.task == "lm"
     told = dataclasses.replace(claims, causal=causal, pad=trained.vocabulary.pad)
-    found = examine(from_module(lambda: load(name).model, name, told))
+    found = examine(from_module(lambda: load(name).model, name, told), claims.only)
     learned = "its weights were learned, not drawn"
     return Report(
         found.subject,
@@ -167,12 +189,12 @@ def _audit_class(file: str, name: str, claims: Claims) -> list[Report]:
         classes = [n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
         raise InputError(f"{file} has no '{name}': {nearest(name, classes)}")
     if isinstance(found, type) and issubclass(found, Part):
-        return audit_part(found(), causal=claims.causal)
+        return audit_part(found(), causal=claims.causal, only=claims.only)
     if isinstance(found, ModelSpec):
-        return [audit_spec(found, name, causal=claims.causal or None)]
+        return [audit_spec(found, name, causal=claims.causal or None, only=claims.only)]
     if isinstance(found, nn.Module) or not callable(found):
         raise InputError(f"{file}:{name} is a value, not a class: name the class, so that it can be built afresh")
-    return [examine(from_module(found, name, claims))]
+    return [examine(from_module(found, name, claims), claims.only)]
 
 
 def _own_part(value: object, module: str) -> TypeGuard[type[Part]]:
@@ -191,9 +213,9 @@ def _audit_file(file: str, claims: Claims) -> list[Report]:
     reports: list[Report] = []
     for name, value in vars(module).items():
         if isinstance(value, ModelSpec):
-            reports.append(audit_spec(value, name, causal=claims.causal or None))
+            reports.append(audit_spec(value, name, causal=claims.causal or None, only=claims.only))
         elif _own_part(value, module.__name__):
-            reports += audit_part(value(), causal=claims.causal)
+            reports += audit_part(value(), causal=claims.causal, only=claims.only)
     if not reports:
         hint = f"name a class: {Path(file).name}:Class"
         raise InputError(

@@ -16,18 +16,26 @@ from headtohead.errors import InputError
 from headtohead.model import ModelSpec
 
 
-def audit_once(spec: ModelSpec, name: str, *, causal: bool) -> Report:
-    """As `audit_spec`, which takes about a second, unless the cache has what it would find."""
-    path = cache_folder() / "audits" / f"{spec.id}-{'tokens' if causal else 'classes'}-{_code()}.json"
+def audit_once(spec: ModelSpec, name: str, *, causal: bool, home: Path | None = None) -> Report:
+    """As `audit_spec`, which takes about a second, unless what it would find is in the cache, or in the store whose
+    runs are audited: there it is copied along with them."""
+    file = f"{spec.id}-{'tokens' if causal else 'classes'}-{_code()}.json"
+    places = [folder / "audits" / file for folder in (home, cache_folder()) if folder is not None]
+    found = next(filter(None, map(_read, places)), None)
+    report = audit.audit_spec(spec, name, causal=causal) if found is None else Report(name, found)
+    rows = [[f.check, f.title, f.status, f.evidence, f.meaning] for f in report.findings]
+    for path in places:
+        with contextlib.suppress(InputError):  # what cannot be kept costs time, and nothing else
+            if found is None or not path.is_file():
+                store.write_whole(path, json.dumps(rows))
+    return report
+
+
+def _read(path: Path) -> tuple[Finding, ...] | None:
     try:
-        found = tuple(Finding(*row) for row in json.loads(path.read_text(encoding="utf-8")))
+        return tuple(Finding(*row) for row in json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # absent, or torn: it is made anew
-        report = audit.audit_spec(spec, name, causal=causal)
-        rows = [[f.check, f.title, f.status, f.evidence, f.meaning] for f in report.findings]
-        with contextlib.suppress(InputError):  # a cache that cannot be written costs time, and nothing else
-            store.write_whole(path, json.dumps(rows))
-        return report
-    return Report(name, found)
+        return None
 
 
 @lru_cache(maxsize=1)

@@ -30,6 +30,7 @@ class Claims:
     vocab: int | None = None
     block: int | None = None
     pad: int = 0
+    only: tuple[str, ...] = ()  # the checks to make; all where none is named
 
 
 def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Subject:

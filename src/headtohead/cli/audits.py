@@ -21,6 +21,7 @@ def audit(
     vocab: Annotated[int | None, typer.Option(min=3, help="Vocabulary of the module; seen from it by default.")] = None,
     block: Annotated[int | None, typer.Option(min=1, help="Longest text the module takes.")] = None,
     pad: Annotated[int, typer.Option(help="The id of padding.")] = 0,
+    only: Annotated[list[str] | None, typer.Option(help="Only this check, such as cache. Repeatable.")] = None,
     models: Annotated[int, typer.Option(min=1, help="With --all: how many models to draw.")] = 200,
     seed: Annotated[int, typer.Option(help="With --all: which models.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")] = None,
@@ -40,9 +41,11 @@ def audit(
     if everything or what is None:
         if what is not None:
             raise typer.BadParameter("give a name or --all, not both")
+        if only:
+            raise typer.BadParameter("--only is for what is named: give a name, or leave it out")
         _audit_all(models, seed, jobs, as_json)
         return
-    reports = audit_named(what, Claims(causal, relative, window, vocab, block, pad))
+    reports = audit_named(what, Claims(causal, relative, window, vocab, block, pad, tuple(only or ())))
     if as_json:
         print_json([r.to_json() for r in reports])
     else:

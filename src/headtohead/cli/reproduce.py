@@ -37,6 +37,10 @@ def reproduce(
 
     if quick and (stored or claims or gallery or keep):
         raise typer.BadParameter("--quick is for trying things out: the kept results are those of whole runs")
+    if forecast_only and (stored or claims or gallery):
+        raise typer.BadParameter(
+            "--forecast-only is of what would be trained: --stored, --claims and --gallery train nothing"
+        )
     if keep and (stored or claims or gallery):
         raise typer.BadParameter("--keep keeps what is trained: give it without --stored, --claims and --gallery")
     if (claims or gallery) and report != "all":
@@ -46,10 +50,10 @@ def reproduce(
     stored = stored or claims or gallery
     if not stored:
         plan = commands.forecast(asked, quick, store.home(), jobs)
-        errors.print(plan.line, markup=False, soft_wrap=True)
         if forecast_only:
             print_json(plan.to_json()) if as_json else print(plan.table())
             return
+        errors.print(plan.line, markup=False, soft_wrap=True)
         if not commands.follow(asked, quick, store.home(), jobs, save_every, errors):
             errors.print("stopped, everything is saved; give the same command again to go on", markup=False)
             raise typer.Exit(130)
@@ -65,5 +69,5 @@ def reproduce(
         print_json(commands.to_json(found))
     else:
         commands.show(found, screen)
-    if found.missing and not stored:
+    if found.damaged or (found.missing and not stored):
         raise typer.Exit(1)

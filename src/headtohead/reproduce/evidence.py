@@ -72,22 +72,30 @@ class Claim:
     also: tuple[Evidence, ...]
     because: str
     picture: str  # of the gallery
+    revised: str  # what of its design was changed after results had been seen
 
     def __init__(
-        self, id: str, *evidence: Evidence, also: Sequence[Evidence] = (), because: str = "", picture: str = ""
+        self,
+        id: str,
+        *evidence: Evidence,
+        also: Sequence[Evidence] = (),
+        because: str = "",
+        picture: str = "",
+        revised: str = "",
     ) -> None:
         object.__setattr__(self, "id", id)
         object.__setattr__(self, "evidence", evidence)
         object.__setattr__(self, "also", tuple(also))
         object.__setattr__(self, "because", because)
         object.__setattr__(self, "picture", picture)
+        object.__setattr__(self, "revised", revised)
 
     def judged(self, outcomes: Outcomes) -> tuple[Word, list[Finding], list[Finding]]:
         found = _once([e.judge(outcomes) for e in self.evidence])
         word: Word = "holds" if all(f.word == "holds" for f in found) else "unresolved"
         if any(_refutes(f, len(found)) for f in found):
             word = "does not hold"
-        return word, found, [e.judge(outcomes) for e in self.also]
+        return word, found, _once([e.judge(outcomes) for e in self.also])
 
 
 def _refutes(found: Finding, among: int) -> bool:

@@ -85,5 +85,10 @@ def asked_for(report: str, found: list[Experiment]) -> list[Experiment]:
 
 
 def figures(where: Path = WHERE) -> dict[str, Any]:
-    with (where / "figures.toml").open("rb") as file:
-        return tomllib.load(file)
+    file = where / "figures.toml"
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError:
+        raise InputError(f"{file} is not there: it holds the published figures; bring it back") from None
+    except ValueError as error:  # of TOML, or no text at all
+        raise InputError(f"{file} cannot be read: {' '.join(str(error).split())}") from None

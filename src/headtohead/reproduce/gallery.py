@@ -58,10 +58,13 @@ def _plain(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _slopes(axes: Any, series: dict[str, np.ndarray], ticks: Sequence[str], scale: float = 1.0) -> None:
-    """(2, seeds) of each name: a thin line a seed from one tick to the other, and the means."""
-    for n, (name, values) in enumerate(series.items(), start=1):
-        style = ("o-", "s--", "^:")[(n - 1) % 3]
+def _slopes(
+    axes: Any, series: dict[str, np.ndarray], ticks: Sequence[str], scale: float = 1.0, *, arms: bool = False
+) -> None:
+    """(2, seeds) of each name: a thin line a seed from one tick to the other, and the means. A study's arms have the
+    colours that they have everywhere, the control's first."""
+    for n, (name, values) in enumerate(series.items(), start=0 if arms else 1):
+        style = ("o-", "s--", "^:")[n % 3 if arms else (n - 1) % 3]
         axes.plot([0, 1], scale * values, color=ARMS[n], alpha=0.25, lw=1)
         axes.plot([0, 1], scale * values.mean(axis=1), style, color=ARMS[n], lw=2.4, label=name)
     axes.set_xticks([0, 1], ticks)
@@ -76,9 +79,9 @@ def _values(outcome: Outcome, arm: str, metric: str, table: str | None = None) -
 def _contradiction(figure: Any, nano: Outcome, speeches: Outcome) -> None:
     """Learned positions and waves where embeddings start large and where they start small, in both settings."""
     panels = [
-        ("003's setting", nano, "validation/loss", "own best"),
-        ("001's setting, training text", speeches, "train/loss", "shared"),
-        ("001's setting, test texts", speeches, "test/loss", "own best"),
+        ("003's setting, own best rates", nano, "test/loss", "own best"),
+        ("001's setting, one rate for all", speeches, "train/loss", "shared"),
+        ("001's setting, one rate for all", speeches, "test/loss", "shared"),
     ]
     for axes, (title, outcome, metric, table) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         series = {
@@ -106,7 +109,7 @@ def _future(figure: Any, *outcomes: Outcome) -> None:
     axes.axvline(0, color=QUIET, lw=1)
     axes.set_yticks(range(len(arms)), list(arms))
     axes.invert_yaxis()
-    axes.set_xlabel("dearer before another future, thousandths of a nat")
+    axes.set_xlabel("loss before another text − loss before its own,\nthousandths of a nat")
     _plain(axes)
 
 
@@ -116,7 +119,9 @@ def _memorised(figure: Any, outcome: Outcome) -> None:
         name: np.array([_values(outcome, name, metric) for metric in ("seen/accuracy", "unseen/accuracy")])
         for _, name in outcome.rows
     }
-    _slopes(axes, series, ("test sentences that\nare in the training set", "test sentences\nthat are not"), scale=100)
+    _slopes(
+        axes, series, ("test sentences that\nare in the training set", "test sentences\nthat are not"), 100, arms=True
+    )
     axes.set_ylabel("accuracy, %")
     axes.axhline(100 / 3, color=QUIET, lw=1, ls=":")
     axes.annotate("chance", (-0.27, 100 / 3), (0, 4), textcoords="offset points", color=QUIET)

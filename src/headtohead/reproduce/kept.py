@@ -70,17 +70,48 @@ def write(outcome: Outcome, file: Path, pace: float = 1.0) -> None:
     store.write_whole(file, f'{head},\n "runs": {{\n{lines}\n }}\n}}\n')
 
 
+class Absent(InputError):  # noqa: N818
+    """A study whose results are not kept here: others can be shown without it, as they cannot beside a damaged one."""
+
+
 def read(file: Path) -> dict[str, Any]:
     if not file.is_file():
-        raise InputError(f"{file} is not there: h2h reproduce, then h2h reproduce --keep")
+        raise Absent(f"{file} is not there: h2h reproduce, then h2h reproduce --keep")
     try:
         said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         newer = said["format"] > FORMAT
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{file} cannot be read: it is torn or not ours; bring it back from the repository") from None
+        whole = newer or _whole(said)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        whole = newer = False
     if newer:
         raise InputError(f"{file} was written by a newer version of headtohead: update this one to read it")
+    if not whole:
+        raise InputError(f"{file} cannot be read: it is torn or not ours; bring it back from the repository")
     return said
+
+
+def _whole(said: dict[str, Any]) -> bool:
+    """Whether every run that the study names is there, with numbers where numbers belong: a verdict of what is left
+    would look like any other."""
+    runs, data = said["runs"], said["data"]
+    parts = ("id", "name", "margin", "seeds", "tuning")
+    return (
+        all(name in said["study"] for name in parts)
+        and bool(said["study"]["tables"])
+        and runs.keys() == set(_runs(said["study"]))
+        and all(_whole_run(run, data) for run in runs.values())
+    )
+
+
+def _whole_run(run: dict[str, Any], data: list[Any]) -> bool:
+    values = [run["result"]["values"], *run["measures"].values(), *run["curve"]]
+    figures = (value for one in values for value in one.values() if not isinstance(value, list))
+    return (
+        isinstance(run["times"], dict)
+        and isinstance(run["result"]["status"], str)
+        and isinstance(data[run["data"]], dict)
+        and all(value is None or isinstance(value, int | float) for value in figures)
+    )
 
 
 def check(file: Path, study: Study) -> None:

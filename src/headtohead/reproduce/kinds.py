@@ -52,15 +52,26 @@ class Compared:
         if name == outcome.metric and self._family(outcome):
             v = outcome.verdicts(title_of(outcome, self.table))[self.arm].verdict  # corrected for all arms of the study
         else:
-            a, b = (values_of(outcome, rows, name) for rows in (control, variant))
-            v = stats.compare(*paired(a, b), self._margin(outcome, a), better=better_way(name))
-            v = not_by_survivors(v, control, variant)
+            base = values_of(outcome, control, name)
+            arms = self._all_arms(outcome) if self._family(outcome) else {self.arm: variant}
+            others = {arm: values_of(outcome, rows, name) for arm, rows in arms.items()}
+            values = {arm: [own.get(seed, math.nan) for seed in base] for arm, own in others.items()}
+            judged = stats.compare_all(
+                list(base.values()), values, self._margin(outcome, base), better=better_way(name)
+            )
+            v = not_by_survivors(judged[self.arm], control, variant)
         return v, lambda word: finding(outcome, said, word, name, v, control, variant)
 
     def _family(self, outcome: Outcome) -> bool:
         title = title_of(outcome, self.table)
         control = outcome.verdicts(title).control
         return self.than in ("control", control) and self.arm not in ("control", control)
+
+    def _all_arms(self, outcome: Outcome) -> dict[str, list[RunRow]]:
+        """Those that the study has beside its control: one of several may stand out by chance, by any figure."""
+        title = title_of(outcome, self.table)
+        names = [name for t, name in outcome.rows if t == title][1:]
+        return {name: outcome.rows[title, name] for name in names}
 
     def _margin(self, outcome: Outcome, control: dict[int, float]) -> float | None:
         asked = outcome.said["margin"]

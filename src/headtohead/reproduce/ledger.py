@@ -33,8 +33,23 @@ class Judged:
     def anchor(self) -> str:
         return self.claim.id.replace(".", "")
 
+    def lines(self, mark: str = "**") -> list[str]:
+        """What decides it, each with its word; then what stands beside it."""
+        studies = {f.study for f in (*self.findings, *self.also) if f.study}
+
+        def where(f: Finding) -> str:
+            return f" (study {f.study})" if f.study and len(studies) > 1 else ""
+
+        own = [f"{f.line}{_margin(f)}{where(f)}: {mark}{f.word}{mark}" for f in self.findings]
+        return own + [f"beside it: {f.line}{where(f)}" for f in self.also]
+
     def to_json(self) -> dict[str, Any]:
-        return {"id": self.claim.id, "claim": self.says, "verdict": self.word, "because": self.claim.because} | {
+        return {
+            "id": self.claim.id,
+            "claim": self.says,
+            "verdict": self.word,
+            "because": self.claim.because,
+            "revised": self.claim.revised,
             "findings": [f.to_json() for f in (*self.findings, *self.also)],
             "scopes": self.scopes,
             "commands": self.commands,
@@ -52,10 +67,16 @@ class Untested:
 
 def says(claim: Claim, figures: dict[str, Any]) -> str:
     """What was claimed."""
-    report, number = claim.id.split(".")
+    report, _, number = claim.id.partition(".")
     try:
-        return str(figures[f"doc{report}"]["claims"][int(number) - 1])
-    except (KeyError, IndexError):
+        place = int(number) - 1
+    except ValueError:
+        raise InputError(f"a claim is named by its report and its place there, 000.1, not '{claim.id}'") from None
+    try:
+        if place < 0:
+            raise IndexError
+        return str(figures[f"doc{report}"]["claims"][place])
+    except (KeyError, IndexError, TypeError):
         raise InputError(f"figures.toml has no claim {claim.id}: write it into [doc{report}], claims = [ … ]") from None
 
 
@@ -84,21 +105,23 @@ def summary(claims: Sequence[Judged], untested: Sequence[Untested] = ()) -> str:
     count: Counter[str] = Counter(c.word for c in claims)
     good, bad, open_ = (count[word] for word in MARKS)
     left = len(untested)
+    total = len(claims) + left
     return (
-        f"Of {len(claims) + left} claims {good} hold{'s' * (good == 1)}, {bad} do{'es' * (bad == 1)} not, "
+        f"Of {total} claim{'s' * (total != 1)} {good} hold{'s' * (good == 1)}, {bad} do{'es' * (bad == 1)} not, "
         f"{open_} {'is' if open_ == 1 else 'are'} unresolved"
         + (f"; {left} {'is' if left == 1 else 'are'} not tested yet." if left else ".")
     )
 
 
 def short(claims: Sequence[Judged], page: str) -> str:
-    """Claim, verdict and effect, with links into the ledger."""
+    """Claim, verdict, and a comparison that decided it, with links into the ledger."""
     rows = []
     for c in claims:
         said = [f for f in c.findings if f.effect]
-        effect = next((f.effect for f in said if f.word == c.word), said[0].effect if said else "")
-        rows.append([f"[{c.claim.id}]({page}#{c.anchor})", c.says, MARKS[c.word], effect])
-    return table(["", "claim", "verdict", "effect"], rows)
+        deciding = next((f for f in said if f.word == c.word), said[0] if said else None)
+        shown = "" if deciding is None else f"{deciding.says}: {deciding.effect}"
+        rows.append([f"[{c.claim.id}]({page}#{c.anchor})", c.says, MARKS[c.word], shown])
+    return table(["", "claim", "verdict", "for instance"], rows)
 
 
 Interactions = Sequence[tuple[Interaction, Finding]]
@@ -110,6 +133,7 @@ def markdown(
     interactions: Interactions,
     rows: Sequence[Row],
     pictures: Collection[str],
+    notes: Sequence[str] = (),
 ) -> str:
     parts = [
         "# The claims ledger\n",
@@ -120,9 +144,10 @@ def markdown(
         "way (of several, with a p corrected for their number) or if the difference is surely too small to matter, "
         "and is *unresolved* where the runs cannot tell. An effect is a mean over pairs of runs with the same seed, "
         "variant − control unless it says otherwise, with its 95 % interval by Student's t; *better* and *lower* are "
-        "tested by exact sign flips as well. Arms held against a study's control by its own metric are corrected for "
-        "all its arms, other comparisons stand alone. Within a margin means that an interval lies inside it: that of "
-        "90 % where two arms are compared, of 95 % where runs are held against a number.\n",
+        "tested by exact sign flips as well. Arms held against a study's control are corrected for all its arms, "
+        "other comparisons stand alone. Within a margin means that an interval lies inside it: that of "
+        "90 % where two arms are compared, of 95 % where runs are held against a number. No interval is corrected for "
+        "a design that was changed after earlier results had been seen; where one was, its section says so.\n",
         table(["", "claim", "design", "verdict", "effect", "what explains it"], map(_overview, claims)),
         "",
         *(_section(c, c.claim.picture in pictures) for c in claims),
@@ -133,14 +158,15 @@ def markdown(
     ]
     if interactions:
         parts.append("## Where two reports contradict each other\n")
-        parts += [
-            f"- {f.says}. The one less the other: {f.measured} (**{f.word}**). {asked.because}"
-            for asked, f in interactions
-        ]
+        parts += [f"- {f.says}. The one less the other: {f.measured}. {asked.because}" for asked, f in interactions]
         parts.append("")
+        for name, command in {f.study: asked.study.command for asked, f in interactions}.items():
+            parts += [f"Study `{name}`: `{command}`\n", *_runs([f for _, f in interactions if f.study == name])]
     parts.append("## Published and measured\n")
     parts.append("A published figure *matches* where one more run of ours would fall in 95 cases of a hundred.\n")
     parts.append(beside(rows))
+    for note in notes:
+        parts.append(f"\n{note}")
     return "\n".join(parts) + "\n"
 
 
@@ -165,28 +191,24 @@ def _section(c: Judged, pictured: bool) -> str:
     if c.claim.because:
         lines[-1] += f" {c.claim.because}"
     lines.append("")
-    lines += [f"- {f.line}{_margin(f)}: **{f.word}**" for f in c.findings]
-    lines += [f"- beside it: {f.line}" for f in c.also]
+    lines += [f"- {line}" for line in c.lines()]
     lines.append("")
+    if c.claim.revised:
+        revised = c.claim.revised[0].upper() + c.claim.revised[1:]
+        lines += [f"*Changed after earlier results had been seen*: {revised}", ""]
     if pictured:
         lines += [f"![{c.says}: what the runs show](pictures/published/{c.claim.picture}.png)", ""]
     for name, scope in c.scopes.items():
         chosen = f" Own best: {c.tuned[name]}." if name in c.tuned else ""
         lines.append(f"Study `{name}`: {scope}. `{c.commands[name]}`{chosen}\n")
-    runs = list(dict.fromkeys(run for f in (*c.findings, *c.also) for run in f.runs))
-    lines += [
-        f"<details><summary>{len(runs)} runs</summary>",
-        "",
-        " ".join(run[:16] for run in runs),
-        "",
-        "</details>",
-        "",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_runs((*c.findings, *c.also))])
 
 
-def _not_yet(c: Untested) -> str:
-    return f"## {c.id} {c.says}\n\nNot tested yet: `h2h reproduce {c.id[:3]} --keep` trains what it rests on.\n"
+def _runs(findings: Sequence[Finding]) -> list[str]:
+    """All that findings rest on, folded away."""
+    runs = list(dict.fromkeys(run for f in findings for run in f.runs))
+    listed = " ".join(run[:16] for run in runs)
+    return [f"<details><summary>{len(runs)} runs</summary>", "", listed, "", "</details>", ""]
 
 
 def _margin(f: Finding) -> str:

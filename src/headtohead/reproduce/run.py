@@ -57,7 +57,7 @@ def outcomes_in_store(experiment: Experiment, *, quick: bool, home: Path) -> Out
         asked = studies[experiment.name_of(study)]
         folder = folder_of(asked, home)
         if not (folder / "study.json").is_file():
-            raise InputError(f"study {asked.name} has not been run here yet: h2h reproduce")
+            raise kept.Absent(f"study {asked.name} has not been run here yet: h2h reproduce")
         return load_outcome(folder)
 
     return _once(of)
@@ -126,7 +126,8 @@ def needs(experiments: list[Experiment], *, quick: bool, home: Path, where: Path
         for name, study in experiment.to_run(quick).items():
             file = where / STORED / f"{name}.json"
             took = {} if quick else _took(file, study)
-            expected = {*_own(study, home), *_tuning(study), *took}
+            # what is stored is what tuning chose: the rates that the arms were given before it train nothing
+            expected = {*_tuning(study), *(took or _own(study, home))}
             missing = {run for run in expected if not (home / "runs" / run / "result.json").is_file()} - seen
             seen |= missing
             more = 0 if took else _after_tuning(study, home)

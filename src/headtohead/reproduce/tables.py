@@ -4,17 +4,20 @@ ours might well have come out so."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from headtohead.errors import InputError
 from headtohead.metrics import better_way
 from headtohead.reproduce.evidence import Outcomes, rows_of, value_in
 from headtohead.stats import t_quantile
 from headtohead.store import Record
 from headtohead.study import Study
 
+FEWEST = 6  # runs of ours that say where one more might fall
 Mark = Literal["matches", "better", "worse", "not comparable"]
 
 
@@ -92,8 +95,8 @@ def _mark(published: float, values: list[float], shown: Shown) -> tuple[Mark, st
     if shown.unlike:
         return "not comparable", shown.unlike
     n, mean = len(values), float(np.mean(values))
-    if n < 2:
-        return "not comparable", "one run of ours says nothing of the next"
+    if n < FEWEST:
+        return "not comparable", f"fewer than {FEWEST} runs of ours say little of the next"
     # where one more run would fall, 95 times in a hundred
     reach = t_quantile(0.975, n) * float(np.std(values, ddof=1)) * math.sqrt(1 + 1 / n)
     if abs(published - mean) <= reach:
@@ -114,6 +117,25 @@ def _taken(outcome: Any, row: Any, shown: Shown) -> float:
 
 def _figure(figures: dict[str, Any], name: str) -> float:
     found: Any = figures
-    for key in name.split("."):
-        found = found[key]
-    return float(found)
+    try:
+        for key in name.split("."):
+            found = found[key]
+        return float(found)
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"figures.toml has no number {name}: write it there, or mend the recipe's Shown") from None
+
+
+def notes_on(figures: dict[str, Any], rows: Sequence[Row]) -> list[str]:
+    """What figures.toml says of a report's figures, and which of them have no row."""
+    notes = [str(report["note"]) for report in figures.values() if isinstance(report, dict) and "note" in report]
+    shown = {row.figure for row in rows}
+    left = [
+        f"{report}.{part}.{name}"
+        for report, parts in figures.items()
+        if isinstance(parts, dict)
+        for part, values in parts.items()
+        if isinstance(values, dict)
+        for name in values
+        if f"{report}.{part}.{name}" not in shown
+    ]
+    return [*notes, f"Without a row: {', '.join(left)}."] if left else notes
