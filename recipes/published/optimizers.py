@@ -33,7 +33,7 @@ optimizers = Study(
         ]
     ),
     vary={"train.optimizer": [AdamW(lr=1e-4), Adagrad(lr=1e-4), SGD(lr=1e-4, momentum=0), SGD(lr=1e-4)]},
-    tune={"train.optimizer.lr": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]},
+    tune={"train.optimizer.lr": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]},
     tuning_seeds=1,
     again=False,
     seeds=10,
@@ -65,7 +65,8 @@ claims = [
         Near(patient, PLAIN, "test/accuracy", 0.5, within=0.05),
         Near(patient, LONGER, "test/accuracy", 0.5, within=0.05),
         also=(Better(optimizers, PLAIN), Near(optimizers, MOMENTUM, "test/accuracy", 0.5, within=0.05, table="shared")),
-        because="A step of SGD is the gradient times the rate; AdamW's is about the rate itself, far more here.",
+        because="In 40 steps it does: a step of SGD is the gradient times the rate, AdamW's is about the rate itself, "
+        "far more here. With steps as much larger as the report's were more, the runs cannot tell.",
     ),
     Claim(
         "003.5",
@@ -74,6 +75,9 @@ claims = [
             Better(optimizers, ADAGRAD, value="test/loss"),
             Better(optimizers, ADAGRAD, table="shared"),
         ),
-        because="",
+        because="Each at the rate that one seed's validation chose for it, and after 40 steps on 256 sentences. At the "
+        "rate that suits AdamW, which is lower, Adagrad has learned less: its steps shrink as they add up.",
+        revised="rates were added to the grid twice: 3e-3, 3e-2 and 3e-1 after runs of an earlier design had been "
+        "trained, and 1e-5 when AdamW's best lay at the edge, which changed no choice.",
     ),
 ]

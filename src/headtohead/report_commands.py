@@ -16,6 +16,7 @@ from headtohead.inspect.evolution import TEXTS, Evolution, evolution
 from headtohead.inspect.maps import Maps, attention
 from headtohead.inspect.summary import summary
 from headtohead.outcome import Outcome
+from headtohead.report.amounts import joined
 from headtohead.report.extras import Audited, Evolved, Extras, Picture, Sample
 from headtohead.samples import sample
 from headtohead.spec import Spec
@@ -56,6 +57,11 @@ class _Arm:
     def seed(self) -> int:
         return int(self.records[0].spec["seed"])
 
+    def lacks(self, pairs: Pairs) -> Pairs:
+        """Those of the heads that its model does not have."""
+        model = self.spec["model"]
+        return tuple(pair for pair in pairs if pair[0] >= model["layers"] or pair[1] >= model["heads"])
+
 
 @dataclass
 class _Look:
@@ -90,7 +96,7 @@ class _Look:
     def audit(self, arm: _Arm) -> Audited | None:
         def made() -> Audited:
             model = Spec.from_json(arm.spec["model"])
-            report = audit_once(model, arm.name, causal=arm.spec["task"] == "lm")
+            report = audit_once(model, arm.name, causal=arm.spec["task"] == "lm", home=self.outcome.home)
             broken = tuple((f.title, f.evidence, f.meaning) for f in report.broken)
             return Audited(arm.name, report.summary().rpartition(": ")[2], broken)
 
@@ -99,12 +105,13 @@ class _Look:
     # -- attention -----------------------------------------------------------------------------------------------------
 
     def map(self, arm: _Arm, trained: Trained) -> Picture | None:
-        def made() -> Picture:
+        def made() -> Picture | None:
             maps = attention(trained, self.text)
             self.heads = self.heads or _sharpest(maps)
-            mine = tuple(pair for pair in self.heads if pair[0] in maps.layers and pair[1] in maps.heads)
-            if not mine:
-                raise InputError(f"it has none of the heads {_said(self.heads)}")
+            lacks = arm.lacks(self.heads)
+            mine = tuple(pair for pair in self.heads if pair not in lacks)
+            if not mine:  # said once, below
+                return None
             svg = draw.image(draw.chosen(maps, mine), "svg")
             return Picture(svg, f"{arm.name}, seed {arm.seed}", _in_words(arm.name, maps, mine))
 
@@ -112,15 +119,12 @@ class _Look:
 
     def evolve(self, arm: _Arm) -> Evolved | None:
         kept = [record for record in arm.records if snapshot_steps(record)][:EVOLVED_SEEDS]
-        if not kept:
+        if not kept or arm.lacks(self.heads):
             return None
 
         def made() -> Evolved:
             *_, found = evolution(kept, _held_out)
             assert isinstance(found, Evolution)
-            L, H = next(iter(found.values.values())).shape[2:]
-            if any(layer >= L or head >= H for layer, head in self.heads):
-                raise InputError(f"it has not all of the heads {_said(self.heads)}")
             layers, heads = ([pair[n] for pair in self.heads] for n in (0, 1))
             values = {name: v[:, :, layers, heads] for name, v in found.values.items()}
             return Evolved(arm.name, arm.number, found.steps, self.heads, values)
@@ -146,6 +150,7 @@ def look_into(
     look = _Look(outcome, heads, text or sample("short"), prompt)
     every = look.arms()
     arms = every[:most]
+    _check_heads(heads, arms)
     shown = [arm for arm in arms if arm.records]
     work = len(arms) + 2 * len(shown)
     audits, maps, samples, evolved = [], [], [], []
@@ -162,7 +167,8 @@ def look_into(
     for done, arm in enumerate(shown):
         evolved.append(look.evolve(arm) if look.heads else None)
         yield (len(arms) + len(shown) + done + 1) / work
-    _say_absent(look, shown, any(evolved))
+    _say_absent(look, shown)
+    _say_lacking(look, shown)
     if len(every) > most:
         fewer = f"The first {most} of {len(every)} arms are looked into here; h2h report --arms {len(every)} does all."
         for what in ("audit", "maps", *(["samples"] if any(samples) else [])):
@@ -177,6 +183,28 @@ def look_into(
     )
 
 
+def _check_heads(heads: Pairs, arms: list[_Arm]) -> None:
+    """Before the work: heads that no arm has are a slip."""
+    nobody = tuple(pair for pair in heads if all(arm.lacks((pair,)) for arm in arms))
+    if nobody:
+        layers, each = (max(arm.spec["model"][what] for arm in arms) for what in ("layers", "heads"))
+        raise InputError(
+            f"no arm has the head {_said(nobody)}: layers are 0 to {layers - 1} and their heads 0 to {each - 1}; "
+            "choose --heads among them, as LAYER.HEAD"
+        )
+
+
+def _say_lacking(look: _Look, shown: list[_Arm]) -> None:
+    """Once, which arms do not have all the heads that are shown."""
+    by_heads: dict[Pairs, list[str]] = {}
+    for arm in shown:
+        if lacks := arm.lacks(look.heads):
+            by_heads.setdefault(lacks, []).append(arm.name)
+    for lacks, names in by_heads.items():
+        said = f"{joined(names)} {'has' if len(names) == 1 else 'have'} no head {_said(lacks)}."
+        look.absent["maps"] = f"{look.absent.get('maps', '')} {said}".strip()
+
+
 def audits_of(outcome: Outcome) -> Extras:
     """For the page that `h2h run` writes: what it found before it trained. Nothing else is looked into."""
     look = _Look(outcome, (), "", "")
@@ -185,13 +213,13 @@ def audits_of(outcome: Outcome) -> Extras:
     return Extras(audits=audits, absent={"maps": ask, "samples": ask} | look.absent)
 
 
-def _say_absent(look: _Look, shown: list[_Arm], evolved: bool) -> None:
+def _say_absent(look: _Look, shown: list[_Arm]) -> None:
     """Why a section is empty."""
     if not shown:
         gone = "No run of this study has its weights here: they were not copied along, or no run is complete."
         look.absent |= {"maps": gone, "samples": gone}
         return
-    if not evolved:
+    if not any(snapshot_steps(record) for arm in shown for record in arm.records):
         look.absent.setdefault(
             "evolution",
             "How attention came about is not shown: no run kept weights on the way; --set evaluate.snapshots=20 keeps "

@@ -8,6 +8,7 @@
                         tokenizer.json, items.npz, model.safetensors, snapshots/
                         result.json    written last: it exists exactly when the run is complete
                         LOCK           held by the process that trains it
+    <home>/audits/      what was found of a model before it was trained
 
 Folders of two machines are merged by copying. A file that is torn or of other hands is set aside, never trusted, never
 deleted.
@@ -59,11 +60,19 @@ def room_for(path: Path) -> Iterator[None]:
                 f"the disk is full, {path} could not be written: free some room and give the same command again, "
                 "it goes on from the last checkpoint"
             ) from None
+        if error.errno == errno.EISDIR:
+            raise Unavailable(f"cannot write {path}: it is a folder; rename or remove it") from None
         if error.errno in FORBIDDEN:
-            raise Unavailable(
-                f"cannot write {path}: {error.strerror}; set HEADTOHEAD_HOME to a folder of yours"
-            ) from None
+            raise Unavailable(f"cannot write {path}: {error.strerror}; {_elsewhere(path)}") from None
         raise
+
+
+def _elsewhere(path: Path) -> str:
+    """What to do where nothing may be written: the store has a place that can be chosen, other files were given one."""
+    base = os.path.abspath(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
+    here = os.path.abspath(path)
+    own = here == base or here.startswith(os.path.join(base, ""))
+    return "set HEADTOHEAD_HOME to a folder of yours" if own else "choose a folder of yours"
 
 
 def write_whole(path: Path, content: bytes | str) -> None:

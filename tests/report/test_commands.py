@@ -70,7 +70,6 @@ def test_what_is_not_there_is_said(text: Path, home: Path):
     assert "evaluate.snapshots=20" in found.absent["evolution"]
     with pytest.raises(Exception, match="--heads takes"):
         read_heads("1,2")
-    assert "it has none of the heads 7.0" in looked(folder(home), "7.0").absent["maps"]
     for file in (home / "runs").glob("*/model.safetensors"):
         file.unlink()
     found = looked(folder(home))
@@ -80,16 +79,38 @@ def test_what_is_not_there_is_said(text: Path, home: Path):
     assert len(found.audits) == 3
 
 
+def test_heads_that_no_arm_has_are_refused_at_once(text: Path, home: Path):
+    carried(study(text, seeds=2), home)
+    done = h2h("report", "tiny", "--heads", "0.0,9.9")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "no arm has the head 9.9: layers are 0 to " in done.err
+    assert not (folder(home) / "report.html").exists()
+
+
+def test_heads_that_some_arms_lack_are_said_once(text: Path, home: Path):
+    carried(study(text, "evaluate.snapshots=3", vary={"model.layers": [2, 1]}, seeds=2), home)
+    for heads, maps in (("1.0", 1), ("0.0,1.0", 2)):
+        found = looked(folder(home), heads)
+        assert len(found.maps) == maps
+        assert len(found.evolution) == 1
+        said = " ".join(found.absent.values())
+        assert len(re.findall(r"has no head 1\.\d\.", said)) == 1
+        assert "no run kept weights" not in said
+
+
 def test_many_arms_are_looked_into_on_demand(home: Path):
-    outcome = stored(home, {f"arm {n}": 0.0 for n in range(8)}, again=False)
-    *_, few = look_into(outcome)
+    outcome = stored(home, {f"arm {n}": 0.0 for n in range(3)}, again=False)
+    *_, few = look_into(outcome, most=2)
     assert isinstance(few, Extras)
-    assert len(few.audits) == 6
-    assert few.absent["audit"] == "The first 6 of 9 arms are looked into here; h2h report --arms 9 does all."
-    *_, more = look_into(outcome, most=9)
+    assert len(few.audits) == 2
+    assert few.absent["audit"] == "The first 2 of 4 arms are looked into here; h2h report --arms 4 does all."
+    assert len(list((home / "audits").iterdir())) == 2  # kept with the runs
+    *_, more = look_into(outcome, most=4)
     assert isinstance(more, Extras)
-    assert len(more.audits) == 9
-    assert more.audits[:6] == few.audits  # from the cache
+    assert len(more.audits) == 4
+    assert more.audits[:2] == few.audits
+    assert len(list((home / "audits").iterdir())) == 4
     assert "audit" not in more.absent
 
 
@@ -135,6 +156,7 @@ def test_the_command(text: Path, home: Path, tmp_path: Path):
         (["--heads", "x"], "--heads takes LAYER.HEAD"),
         (["--quick", "--heads", "0.0"], "--quick looks into no model: leave out --heads"),
         (["nothing"], "no study 'nothing'"),
+        (["--heads", "9.9"], "no arm has the head 9.9"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(home: Path, arguments: list[str], says: str):
@@ -143,6 +165,29 @@ def test_what_cannot_be_done_is_one_line(home: Path, arguments: list[str], says:
     assert done.code == 2
     assert done.err.count("\n") == 1
     assert says in done.err
+
+
+@pytest.mark.parametrize(
+    ("where", "says"), [("/proc/x", "No such file"), ("/etc/passwd", "it is a file"), ("/etc/passwd/x", "Not a dir")]
+)
+def test_a_folder_for_figures_that_cannot_be_is_one_line(home: Path, where: str, says: str):
+    stored(home)
+    done = h2h("report", "--quick", "--figures", where)
+    assert done.code == 3
+    assert done.err.count("\n") == 1
+    assert f"cannot write figures into {where}: {says}" in done.err
+    assert done.err.endswith("give --figures a folder of yours\n")
+    assert not list(home.glob("studies/*/report.html"))  # said before the work
+
+
+def test_a_folder_in_the_place_of_the_report_is_one_line(home: Path):
+    path = stored(home).folder / "report.html"
+    path.mkdir()
+    done = h2h("report", "--quick")
+    assert done.code == 3
+    assert done.err.count("\n") == 1
+    assert "report.html: it is a folder; rename or remove it" in done.err
+    assert not list(path.parent.glob(".*"))
 
 
 def test_no_browser_is_said_before_the_work(home: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from headtohead.outcome import load_outcome
 from headtohead.report import facts
-from headtohead.report.along import along
+from headtohead.report.along import along, notes, says
+from headtohead.report.amounts import far_off
 from report.stored import stored
 
 
@@ -101,6 +103,50 @@ def test_a_diverged_run_does_not_cut_the_curve_of_its_arm(home: Path):
     assert steps == list(range(0, 501, 50))
     assert len(values) == 5
     assert found.first == 50
+
+
+def test_seeds_of_curves_are_counted_arm_by_arm(home: Path):
+    def over(lost, effects=None):
+        found = along(stored(home, effects, lost=lost, name=f"n{len(lost)}"), "")
+        assert found is not None
+        return found.over_seeds()
+
+    assert over({}) == "over 6 seeds"
+    assert over({("Rope", 0): "diverged"}) == "over 6 seeds, of Rope 5"
+    five = {f"arm{n}": 0.0 for n in range(5)}
+    assert over({(arm, 1): "failed" for arm in five}, five) == "over 5 to 6 seeds, as many as each arm has"
+
+
+def test_an_arm_that_goes_up_and_away_is_cut_and_told(home: Path):
+    lost = {("Gone", seed): "diverged" for seed in range(5)} | {("Gone", 5): "missing"}
+    outcome = stored(home, {"Rope": -0.01, "Boom": 1e5, "Gone": 0.0}, lost=lost)
+    found = along(outcome, "")
+    assert found is not None
+    assert found.beyond == ["Boom"]
+    assert found.top < 10
+    assert notes(found) == (
+        "Beyond the edge, where arrows point: Boom, which goes up to 100,007 and ends at 100,003. "
+        "Not drawn: Gone, of which 5 of its runs diverged and 1 of its runs is missing."
+    )
+    assert notes(found) in says(found)
+    calm = along(stored(home, name="calm"), "")
+    assert calm is not None
+    assert (calm.beyond, calm.top, notes(calm)) == ([], math.inf, "")
+
+
+@pytest.mark.parametrize(
+    ("reaches", "far"),
+    [
+        ({"a": 0.01, "b": 0.02, "c": 1e5, "d": 2e5}, {"c", "d"}),
+        ({"a": 0.01, "b": 0.3}, set()),
+        ({"a": 0.0, "b": 0.3}, set()),  # one that changes nothing is no scale
+        ({"a": 0.0, "b": 400.0}, {"b"}),
+        ({"a": 1e5}, set()),
+        ({}, set()),
+    ],
+)
+def test_what_is_far_off(reaches, far):
+    assert far_off(reaches, 3.0) == far
 
 
 def test_warnings_of_runs_are_said_once(home: Path):

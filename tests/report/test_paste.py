@@ -84,6 +84,21 @@ def test_methods_of_tuned_arms_say_whose_settings_they_have(home: Path):
     assert "of the weights that did best on the validation set" in own
 
 
+def test_methods_name_the_corpus_once_and_correct_for_arms_with_pairs_enough(home: Path):
+    lost = {("Alibi", seed): "failed" for seed in range(3)}
+    outcome = stored(home, {"Rope": -0.3, "Alibi": 0.1, "None": 0.2}, lost=lost)
+    text = methods(outcome, outcome.verdicts())
+    assert text.count("sotu") == 1
+    assert "corrected for the 2 arms with 6 pairs or more by" in text
+
+
+def test_differences_of_accuracies_are_points(home: Path):
+    head, control, row = cells(stored(home, {"Rope": 0.1}, task="classifier").verdicts())
+    assert head[2] == "difference, points"
+    assert "%" in control[1]
+    assert "%" not in row[2] + row[3]
+
+
 def test_methods_promise_no_order_where_batches_differ(home: Path):
     outcome = stored(home, {"Rope": -0.3}, vary=["train.batch"])
     assert "batches come in the same order" not in methods(outcome, outcome.verdicts())

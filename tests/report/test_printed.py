@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headtohead import store
 from headtohead.errors import Unavailable
 from headtohead.report import printed
 from headtohead.report.page import write_report
@@ -49,3 +50,21 @@ def test_figures_for_tex_have_their_fonts_in_them(home: Path, tmp_path: Path):
     for name in ("forest.pdf", "curves.pdf", "cost.pdf", "\\input{table}"):
         assert name in text
     assert "a\\_b" in written[3].read_text()
+    assert "\\caption{validation/loss along training" in text  # what is plotted, not what is judged
+
+
+def test_captions_say_what_is_beyond_and_what_is_missing(home: Path, tmp_path: Path):
+    lost = {("Gone", seed): "diverged" for seed in range(6)}
+    written = printed.write_figures(stored(home, {"Rope": -0.01, "Boom": 1e5, "Gone": 0.0}, lost=lost), tmp_path)
+    captions = [line for line in written[-1].read_text().splitlines() if line.startswith("\\caption")]
+    assert len(captions) == 3
+    assert all("Beyond the edge, where arrows point: Boom" in line for line in captions)
+    assert all("Gone, of which all 6 runs diverged" in line for line in captions[1:])
+
+
+def test_a_folder_that_is_not_ours_has_a_remedy_of_its_own(tmp_path: Path):
+    with pytest.raises(Unavailable, match="choose a folder of yours"):
+        store.write_whole(Path("/proc/x/y"), "")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(Unavailable, match="there: it is a folder; rename or remove it"):
+        store.write_whole(tmp_path / "there", "")

@@ -31,13 +31,13 @@ def test_better_and_worse_carry_their_figures(home: Path):
 def test_accuracy_is_higher_and_in_points(home: Path):
     text = said(home, {"Rope": 0.1}, task="classifier", noise=0.002)
     assert text.startswith("Rope is better than Learned: +")
-    assert "percentage points" in text
+    assert re.search(r": \+\d+\.\d\d points in test/accuracy \(95 % interval \+\d+\.\d\d … \+\d+\.\d\d, p", text)
 
 
 def test_nothing_found_is_unresolved_and_says_what_would_have_been_seen(home: Path):
     text = said(home, {"Rope": 0.0})
     assert text.startswith("Unresolved: Rope is at ")
-    assert "they would see 0.0" in text
+    assert re.search(r"That cannot be told from no difference: 6 pairs detect one of 0\.\d{4} nats or more", text)
     assert not STRONG.search(text)
 
 
@@ -54,10 +54,24 @@ def test_few_pairs_decide_nothing(home: Path):
 
 def test_several_arms_by_verdict(home: Path):
     text = said(home, {"Rope": -0.3, "Alibi": -0.2, "NoPosition": 0.4, "Sinusoidal": 0.0})
-    assert text.startswith("Against Learned, Rope and Alibi are better (−0.")
-    assert "; NoPosition is worse (+0." in text
-    assert "; Sinusoidal is unresolved (" in text
-    assert text.endswith("in test/loss, 6 pairs, p corrected for 4 arms.")
+    assert text.startswith("Against Learned in test/loss, 6 pairs, p corrected for 4 arms: Rope is better (−0.")
+    sure = r"\([+−]0\.\d{4} nats, 95 % interval [+−]0\.\d{4} … [+−]0\.\d{4}, p 0\.\d{3}\)"
+    assert re.search(f"; Alibi is better {sure}; NoPosition is worse {sure}; Sinusoidal is unresolved ", text)
+    assert text.endswith("The table has the intervals and p of the others.")
+
+
+def test_more_decided_arms_are_told_together(home: Path):
+    text = said(home, {"Rope": -0.3, "Alibi": -0.2, "NoPosition": 0.4, "Sinusoidal": 0.2})
+    assert ": Rope and Alibi are better (−0.3000 to −0.2000 nats); NoPosition and Sinusoidal are worse (+0." in text
+    assert text.endswith("The table has the intervals and p.")
+
+
+def test_the_correction_is_over_the_arms_that_can_get_a_verdict(home: Path):
+    lost = {("Alibi", seed): "diverged" for seed in range(3)}
+    text = said(home, {"Rope": -0.3, "Alibi": -0.2, "NoPosition": 0.4}, lost=lost)
+    assert "6 pairs, p corrected for 2 arms: " in text
+    assert "Alibi has fewer than 6 pairs and no verdict" in text
+    assert text.endswith("3 of 6 pairs of Alibi are lost to divergence.")
 
 
 def test_many_arms_are_counted(home: Path):
@@ -69,6 +83,21 @@ def test_many_arms_are_counted(home: Path):
 def test_pairs_that_are_left_out_are_said(home: Path):
     text = said(home, {"Rope": -0.3}, seeds=8, lost={("Rope", 1): "diverged", ("Rope", 4): "missing"})
     assert "6 of 8 pairs" in text
+    assert "2 of 8 pairs are lost to divergence and runs that are not finished." in text
+    assert "the pairs that are left do not speak for those" in text  # not that nothing can be told from them
+    assert "cannot be told" not in text
+    text = said(home, {"Rope": -0.3}, seeds=8, lost={("Learned", 1): "failed"}, name="control")
+    assert text.endswith("1 of 8 pairs is lost to failure of Learned.")
+    arms = {f"arm{n}": -0.3 for n in range(5)}
+    text = said(home, arms, seeds=8, lost={("Learned", 1): "failed", ("arm2", 2): "failed"}, name="five")
+    assert text.endswith("1 to 2 of 8 pairs of 5 arms are lost to failure.")
+
+
+def test_a_study_of_one_arm_counts_the_seeds_it_has(home: Path):
+    text = said(home, {}, lost={("Learned", 1): "diverged"}, again=False)
+    assert text.endswith("the mean of 5 seeds. 1 of 6 runs is lost to divergence.")
+    every = {("Learned", seed): "failed" for seed in range(6)}
+    assert "no run has a value: all 6 are lost to failure." in said(home, {}, lost=every, again=False, name="none")
 
 
 @pytest.mark.parametrize("status", ["diverged", "failed", "missing"])

@@ -74,10 +74,9 @@ class Report:
         return {"subject": self.subject, "ok": self.ok, "findings": [f.to_json() for f in self.findings]}
 
     def summary(self) -> str:
-        counts = (
-            f"{self.count('proved')} proved, {self.count('broken')} broken, {self.count('does not apply')} do not apply"
-        )
-        return f"{self.subject}: {counts}"
+        other = self.count("does not apply")
+        rest = "1 does not apply" if other == 1 else f"{other} do not apply"
+        return f"{self.subject}: {self.count('proved')} proved, {self.count('broken')} broken, {rest}"
 
     def show(self, console: Console) -> None:
         """A line a check, with its evidence and what it means for results."""

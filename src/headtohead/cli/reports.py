@@ -41,6 +41,8 @@ def report(
     else:
         folder = find_study(study, store.home())
     outcome = load_outcome(folder)
+    if figures is not None:
+        printed.make_folder(figures)
     extras: Any = None
     if quick:
         only(context, ("study", "quick", "pdf", "figures", "as_json"), "--quick looks into no model")

@@ -11,12 +11,13 @@ import numpy as np
 from headtohead.errors import InputError
 from headtohead.metrics import figure_of
 from headtohead.outcome import Outcome
+from headtohead.report import facts
+from headtohead.report.amounts import far_off, is_share, joined, short
 from headtohead.report.figures import (
     GRID,
     WIDTH,
     Drawing,
     columns_of,
-    is_share,
     legend_below,
     line_look,
     looks,
@@ -25,7 +26,11 @@ from headtohead.report.figures import (
 from headtohead.store import Record
 
 CURVE_SEEDS = 12  # of each arm; more would not change the picture
+FEWER = 3  # arms with fewer seeds than others that are named
 SPREADS = 6  # with more arms the bands of lowest to highest would hide the lines
+
+
+Lines = dict[str, tuple[list[int], np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,11 @@ class Along:
 
     name: str  # such as validation/loss
     percent: bool
-    lines: dict[str, tuple[list[int], np.ndarray]]
+    lines: Lines
     numbers: dict[str, int]  # an arm's place in the table, by which it looks the same in every figure
     seeds: int  # of each arm at most, as drawn
+    top: float  # of the figure; infinite unless some arm lies far beyond the others
+    absent: str  # arms that have no line, and why
 
     @property
     def bands(self) -> bool:
@@ -45,8 +52,24 @@ class Along:
     @property
     def first(self) -> int:
         """The step to begin with: the untrained start of a loss would press all the rest together."""
-        steps = sorted({step for steps, _ in self.lines.values() for step in steps})
-        return steps[0] if self.percent or len(steps) < 3 else steps[1]
+        return _first(self.lines, self.percent)
+
+    @property
+    def beyond(self) -> list[str]:
+        """Arms that are cut at the top."""
+        return [arm for arm, (steps, values) in self.lines.items() if (self._seen(steps, values) > self.top).any()]
+
+    def _seen(self, steps: list[int], values: np.ndarray) -> np.ndarray:
+        return values[:, [n for n, step in enumerate(steps) if step >= self.first]]
+
+    def over_seeds(self, first: bool = False) -> str:
+        """over 6 seeds, of Rope 4"""
+        counts = {arm: len(values) for arm, (_, values) in self.lines.items()}
+        said = f"over {'the first ' if first else ''}{self.seeds} seed{'s' if self.seeds > 1 else ''}"
+        fewer = [arm for arm, count in counts.items() if count < self.seeds]
+        if len(fewer) > FEWER:
+            return f"over {min(counts.values())} to {self.seeds} seeds, as many as each arm has"
+        return said + (f", of {joined([f'{arm} {counts[arm]}' for arm in fewer])}" if fewer else "")
 
 
 def along(outcome: Outcome, title: str) -> Along | None:
@@ -54,7 +77,7 @@ def along(outcome: Outcome, title: str) -> Along | None:
     figure, name = figure_of(outcome.metric), ""
     table = next(t for t in outcome.said["tables"] if t["title"] == title)
     scale = 100 if is_share(outcome.metric) else 1
-    lines: dict[str, tuple[list[int], np.ndarray]] = {}
+    lines: Lines = {}
     for arm in table["arms"]:
         per_seed: list[dict[int, float]] = []
         done = [row for row in outcome.rows[title, arm["name"]] if row.status == "complete"]
@@ -71,7 +94,31 @@ def along(outcome: Outcome, title: str) -> Along | None:
         return None
     seeds = max(len(values) for _, values in lines.values())
     numbers = {arm["name"]: n for n, arm in enumerate(table["arms"])}
-    return Along(f"{name}/{figure}", scale == 100, lines, numbers, seeds)
+    complete = {arm for arm in numbers if any(row.status == "complete" for row in outcome.rows[title, arm])}
+    unseen = [arm for arm in numbers if arm in complete and arm not in lines]
+    absent = [facts.without_runs(outcome, title)]
+    absent += [f"Not drawn: {joined(unseen)}, looked at less than twice on the way."] if unseen else []
+    top = math.inf if scale == 100 else _top(lines)
+    return Along(f"{name}/{figure}", scale == 100, lines, numbers, seeds, top, " ".join(filter(None, absent)))
+
+
+def _first(lines: Lines, percent: bool) -> int:
+    steps = sorted({step for steps, _ in lines.values() for step in steps})
+    return steps[0] if percent or len(steps) < 3 else steps[1]
+
+
+def _top(lines: Lines) -> float:
+    """Where the figure is cut, lest arms that go up and away press all others together."""
+    first = _first(lines, percent=False)
+    seen = {arm: v[:, [n for n, step in enumerate(steps) if step >= first]] for arm, (steps, v) in lines.items()}
+    ends = sorted(float(v[:, -1].mean()) for v in seen.values() if v.size)
+    if not ends:
+        return math.inf
+    middle = ends[(len(ends) - 1) // 2]  # of two the lower
+    beyond = far_off({arm: float(abs(v - middle).max()) for arm, v in seen.items() if v.size}, abs(middle))
+    kept = [v for arm, v in seen.items() if v.size and arm not in beyond]
+    low, high = min(float(v.min()) for v in kept), max(float(v.max()) for v in kept)
+    return high + 0.05 * ((high - low) or abs(high) or 1.0) if beyond else math.inf
 
 
 def _set_watched(looked: list[dict[str, Any]], figure: str) -> str:
@@ -95,14 +142,17 @@ def drawing(found: Along) -> Drawing:
     with looks() as new:
         figure = new(figsize=(WIDTH, 3.4 + 0.21 * rows), layout="constrained")
         axes = figure.subplots()
-        for arm, (steps, values) in lines.items():
+        handles = []
+        for arm, (every, values) in lines.items():
             look = line_look(found.numbers[arm])
-            axes.plot(steps, values.mean(axis=0), lw=2 if found.numbers[arm] == 0 else 1.6, **look)
-            if found.bands:
-                spread = values.min(axis=0), values.max(axis=0)
-                axes.fill_between(steps, *spread, color=look["color"], alpha=0.10, lw=0)
-        handles = list(axes.lines)
-        axes.set_ylim(*_limits(found))
+            steps = [step for step in every if step >= found.first]
+            shown = np.minimum(values[:, len(every) - len(steps) :], found.top)
+            mean = np.minimum(values[:, len(every) - len(steps) :].mean(axis=0), found.top)
+            handles += axes.plot(steps, mean, lw=2 if found.numbers[arm] == 0 else 1.6, **look)
+            if found.bands and steps:
+                axes.fill_between(steps, shown.min(axis=0), shown.max(axis=0), color=look["color"], alpha=0.10, lw=0)
+            cut = [step for step, value in zip(steps, mean, strict=True) if value == found.top]
+            axes.plot(cut, [found.top] * len(cut), "^", color=look["color"], ms=6, clip_on=False)
         axes.set_xlabel("step")
         axes.set_ylabel(found.name + (", %" if found.percent else ""))
         axes.grid(color=GRID)
@@ -110,18 +160,20 @@ def drawing(found: Along) -> Drawing:
         return Drawing(figure, legend_below(figure, handles, labels))
 
 
-def _limits(found: Along) -> tuple[float | None, float | None]:
-    if found.percent:
-        return None, None
-    low = min(float(values.min()) for _, values in found.lines.values())
-    top = max(float(values.mean(axis=0)[min(1, len(steps) - 1)]) for steps, values in found.lines.values())
-    room = (top - low) or abs(low) or 1.0
-    return low - 0.03 * room, top + 0.08 * room
-
-
 def says(found: Along) -> str:
     """The figure in words: where every arm ended."""
     ends = [
         f"{arm} {values.mean(axis=0)[-1]:.4g} at step {steps[-1]:,}" for arm, (steps, values) in found.lines.items()
     ]
-    return f"Learning curves, {found.name} by step, mean over {found.seeds} seeds. Last look: {'; '.join(ends)}."
+    told = f"Learning curves, {found.name} by step, mean {found.over_seeds()}. Last look: {'; '.join(ends)}."
+    return f"{told} {notes(found)}".strip()
+
+
+def notes(found: Along) -> str:
+    """What is not in the figure."""
+    told = []
+    for arm in found.beyond:
+        mean = found.lines[arm][1].mean(axis=0)
+        told.append(f"{arm}, which goes up to {short(float(mean.max()))} and ends at {short(float(mean[-1]))}")
+    beyond = f"Beyond the edge, where arrows point: {'; '.join(told)}." if told else ""
+    return " ".join(filter(None, (beyond, found.absent)))

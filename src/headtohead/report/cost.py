@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headtohead.metrics import text_of
+from headtohead.report.amounts import far_off, is_share, short
 from headtohead.report.facts import Cost
 from headtohead.report.figures import (
     ARMS,
@@ -15,7 +16,6 @@ from headtohead.report.figures import (
     WIDTH,
     Drawing,
     columns_of,
-    is_share,
     legend_below,
     looks,
     shortened,
@@ -31,15 +31,22 @@ def drawing(costs: Sequence[Cost], metric: str, better: str) -> Drawing | None:
         return None
     scale = 100 if is_share(metric) else 1
     labels = [c.arm for c in costs]
+    beyond = _beyond(costs, better)
+    seen = [scale * v for c in costs if c.arm not in beyond for v in c.values]
+    low, high = (min(seen), max(seen)) if beyond else (-math.inf, math.inf)
+    room = (0.08 * (high - low) or 0.01 * abs(high) or 1.0) if beyond else 0.0
+    limits = low - room, high + room  # both infinite where everything is seen
     rows = math.ceil(len(labels) / columns_of(shortened(labels)))
     with looks() as new:
         figure = new(figsize=(WIDTH, 3.2 + 0.21 * rows), layout="constrained")
         panels = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
         handles: list[Any] = []
         for axes, (name, label) in zip(panels, sides, strict=True):
-            handles = [_arm(axes, c, getattr(c, name), scale) for c in costs]
+            handles = [_arm(axes, c, getattr(c, name), scale, limits) for c in costs]
             axes.set_xlabel(label)
             axes.margins(x=0.12)
+            if beyond:
+                axes.set_ylim(limits[0] - 0.5 * room, limits[1] + 0.5 * room)
             axes.grid(color=GRID)
             axes.spines[["top", "right"]].set_visible(False)
         way = "down" if better == "lower" else "up"
@@ -47,20 +54,52 @@ def drawing(costs: Sequence[Cost], metric: str, better: str) -> Drawing | None:
         return Drawing(figure, legend_below(figure, handles, labels))
 
 
-def _arm(axes: Any, cost: Cost, x: float | None, scale: int) -> Any:
-    """The mean as a mark of its own, and a tick for each seed."""
+def _arm(axes: Any, cost: Cost, x: float | None, scale: int, limits: tuple[float, float]) -> Any:
+    """The mean as a mark of its own, and a tick for each seed; what lies beyond the limits is an arrow there."""
     look: Any = {"color": ARMS[cost.number % len(ARMS)], "marker": DOTS[cost.number % len(DOTS)], "ls": "none"}
+    handle = axes.plot([], [], ms=8, **look)[0]
     if x is None:
-        return axes.plot([], [], ms=8, **look)[0]
-    axes.plot([x] * len(cost.values), [scale * v for v in cost.values], "_", color=look["color"], ms=9, alpha=0.5)
-    return axes.plot([x], [scale * cost.mean], ms=8, mec="white", mew=0.8, zorder=3, **look)[0]
+        return handle
+    low, high = limits
+    inside = [scale * v for v in cost.values if low <= scale * v <= high]
+    axes.plot([x] * len(inside), inside, "_", color=look["color"], ms=9, alpha=0.5)
+    for edge, mark in ((low, "v"), (high, "^")):
+        if any(
+            min(max(scale * v, low), high) != scale * v and (v * scale > high) == (edge == high) for v in cost.values
+        ):
+            axes.plot([x], [edge], mark, color=look["color"], ms=4, alpha=0.5)
+    mean, edge = scale * cost.mean, min(max(scale * cost.mean, low), high)
+    if mean == edge:
+        axes.plot([x], [mean], ms=8, mec="white", mew=0.8, zorder=3, **look)
+    else:
+        up = mean > high
+        axes.plot([x], [edge], "^" if up else "v", color=look["color"], ms=8, zorder=3)
+        beside: Any = {"textcoords": "offset points", "va": "center", "color": look["color"]}
+        axes.annotate(short(mean), (x, edge), (8, 0), **beside)
+    return handle
 
 
-def says(costs: Sequence[Cost], metric: str) -> str:
+def _beyond(costs: Sequence[Cost], better: str) -> set[str]:
+    """Arms whose results are so far off that all others would be one line. They are held against the arm in the middle,
+    of two the better one."""
+    middle = sorted((c.mean for c in costs), reverse=better == "higher")[(len(costs) - 1) // 2]
+    return far_off({c.arm: max(abs(v - middle) for v in c.values) for c in costs}, abs(middle))
+
+
+def beyond_text(costs: Sequence[Cost], metric: str, better: str) -> str:
+    """In words, what the arrows at the edge stand for."""
+    beyond = _beyond(costs, better) if costs else set()
+    told = [
+        f"{c.arm} at {text_of(metric, c.mean) if is_share(metric) else short(c.mean)}" for c in costs if c.arm in beyond
+    ]
+    return f"Beyond the edge, where arrows point: {'; '.join(told)}." if told else ""
+
+
+def says(costs: Sequence[Cost], metric: str, better: str) -> str:
     told = [
         f"{c.arm}: {text_of(metric, c.mean)}"
         + (f", {c.step_ms:.3g} ms a step" if c.step_ms else "")
         + (f", {c.flops:.3g} FLOPs a step" if c.flops else "")
         for c in costs
     ]
-    return f"Cost against {metric}. {'; '.join(told)}."
+    return f"Cost against {metric}. {'; '.join(told)}. {beyond_text(costs, metric, better)}".strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 from headtohead.errors import InputError
 from headtohead.metrics import sets_of
 from headtohead.outcome import Outcome, RunRow
+from headtohead.report.amounts import joined
 from headtohead.store import Record
 
 ORIGIN = ("kind", "file", "source")  # of a part: what it is called and where it is written
@@ -111,6 +113,24 @@ def costs(outcome: Outcome, title: str) -> list[Cost]:
             values = tuple(row.value for row in done)
             found.append(Cost(arm["name"], number, values, done[0].parameters, step, done[0].flops, whole))
     return found
+
+
+def without_runs(outcome: Outcome, title: str) -> str:
+    """Of arms that have no complete run, what became of them: they are in no figure."""
+    found: dict[str, list[str]] = {}
+    for arm in _arms(outcome, title):
+        rows = outcome.rows[title, arm["name"]]
+        if not any(row.status == "complete" for row in rows):
+            counts = Counter(row.status for row in rows)
+            whole = f"all {len(rows)} runs {_became(rows[0].status, len(rows))}" if len(counts) == 1 else ""
+            became = whole or joined([f"{n} of its runs {_became(status, n)}" for status, n in counts.items()])
+            found.setdefault(became, []).append(arm["name"])
+    told = [f"{joined(names)}, of which {became}" for became, names in found.items()]
+    return f"Not drawn: {'; '.join(told)}." if told else ""
+
+
+def _became(status: str, runs: int) -> str:
+    return status if status in ("diverged", "collapsed", "failed") else f"{'is' if runs == 1 else 'are'} {status}"
 
 
 def _middle(values: Iterator[float | None]) -> float | None:

@@ -15,8 +15,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
-from headtohead.metrics import figure_of
 from headtohead.outcome import ArmVerdict, Verdicts
+from headtohead.report.amounts import amount, between, cause, far_off, is_share, short
 from headtohead.wording import word
 
 if TYPE_CHECKING:
@@ -44,11 +44,6 @@ DOTS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")  # arms without colour
 Dots = Mapping[str, Mapping[int, float]]  # of each arm, its difference seed by seed
 
 
-def is_share(metric: str) -> bool:
-    """Whether people read it in percent."""
-    return figure_of(metric) in ("accuracy", "macro_f1")
-
-
 # -- the forest --------------------------------------------------------------------------------------------------------
 
 
@@ -57,18 +52,24 @@ def forest(verdicts: Verdicts, dots: Dots | None = None) -> str:
 
 
 def forest_drawing(verdicts: Verdicts, dots: Dots) -> Drawing:
-    """Every arm's difference from the control, the line at zero, with its interval and every seed's dot."""
+    """Every arm's difference from the control, the line at zero, with its interval and every seed's dot. Arms that lie
+    far off all others are arrows at the edge, with their number."""
     rows = list(verdicts)
     scale = 100 if is_share(verdicts.metric) else 1
+    edges = _edges(verdicts, dots)
+    limits = tuple(scale * edge for edge in edges) if edges else None
     with looks() as new:
         figure = new(figsize=(WIDTH, 1.1 + 0.5 * len(rows)), layout="constrained")
         axes = figure.subplots()
-        drawn = [_arm(axes, y, row, dots.get(row.arm, {}), scale) for y, row in enumerate(rows)]
+        drawn = [_arm(axes, y, row, dots.get(row.arm, {}), scale, limits) for y, row in enumerate(rows)]
         if verdicts.noise and math.isfinite(verdicts.noise.verdict.low):
             n = verdicts.noise.verdict
             axes.axvspan(scale * n.low, scale * n.high, color=BAND, lw=0, zorder=0)
             drawn.append(True)
         axes.axvline(0, color=INK, lw=1)
+        if limits:
+            room = 0.06 * (limits[1] - limits[0])
+            axes.set_xlim(limits[0] - room, limits[1] + room)
         if not any(drawn):
             axes.set_xlim(-1, 1)
             axes.set_xticks([0])
@@ -76,10 +77,10 @@ def forest_drawing(verdicts: Verdicts, dots: Dots) -> Drawing:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel(
             f"{verdicts.metric}, difference from {shortened([verdicts.control])[0]}"
-            + (", percentage points" if scale == 100 else "")
+            + (", points" if scale == 100 else "")
             + f"\n{'left' if verdicts.better == 'lower' else 'right'} is better"
         )
-        if any(drawn):
+        if any(drawn) or limits:
             axes.locator_params(axis="x", nbins=7 if scale == 100 else 5)  # small differences have many digits
         axes.grid(axis="x", color=GRID)
         axes.spines[["top", "right", "left"]].set_visible(False)
@@ -88,28 +89,87 @@ def forest_drawing(verdicts: Verdicts, dots: Dots) -> Drawing:
     return Drawing(figure, lambda drawn_as: axes.set_yticklabels([drawn_as(label) for label in labels]))
 
 
-def _arm(axes: Any, y: int, row: ArmVerdict, seeds: Mapping[int, float], scale: int) -> bool:
+def _arm(
+    axes: Any, y: int, row: ArmVerdict, seeds: Mapping[int, float], scale: int, limits: tuple[float, ...] | None
+) -> bool:
     """A row of the forest; whether there is anything to see in it."""
     v, colour = row.verdict, COLOURS[row.verdict.verdict]
     if not math.isfinite(v.difference):
         axes.annotate(_missing(row), (0, y), (6, 0), textcoords="offset points", va="center", color=QUIET)
         return False
-    if math.isfinite(v.low):
-        axes.plot([scale * v.low, scale * v.high], [y, y], color=colour, lw=2.2, solid_capstyle="round")
-    axes.plot([scale * v.difference], [y], MARKS[v.verdict], color=colour, ms=7.5, mec="white", mew=0.8, zorder=4)
-    below = [y + 0.24 + 0.07 * (n % 3 - 1) for n in range(len(seeds))]  # not upon each other
-    look: Any = {"ms": 3.4, "mfc": "none", "mec": INK, "mew": 0.7, "alpha": 0.75}
-    axes.plot([scale * d for d in seeds.values()], below, "o", **look)
+    low, high = limits or (-math.inf, math.inf)
+    if math.isfinite(v.low) and scale * v.low < high and scale * v.high > low:
+        ends = max(scale * v.low, low), min(scale * v.high, high)
+        axes.plot(ends, [y, y], color=colour, lw=2.2, solid_capstyle="round")
+    mean = scale * v.difference
+    look: Any = {"color": colour, "ms": 7.5, "mec": "white", "mew": 0.8, "zorder": 4}
+    if low <= mean <= high:
+        axes.plot([mean], [y], MARKS[v.verdict], **look)
+        for end, edge, mark in ((scale * v.low, low, "<"), (scale * v.high, high, ">")):
+            if math.isfinite(end) and not low <= end <= high:
+                axes.plot([edge], [y], mark, **look)
+    else:
+        right = mean > high
+        axes.plot([high if right else low], [y], ">" if right else "<", **look)
+        beside: Any = {"textcoords": "offset points", "va": "center", "ha": "right" if right else "left"}
+        axes.annotate(short(mean, "+"), (high if right else low, y), (-9 if right else 9, 0), color=colour, **beside)
+    # not upon each other
+    below = [(scale * d, y + 0.24 + 0.07 * (n % 3 - 1)) for n, d in enumerate(seeds.values())]
+    small: Any = {"ms": 3.4, "mfc": "none", "mec": INK, "mew": 0.7, "alpha": 0.75, "ls": "none"}
+    for mark, some in (
+        ("o", [at for at in below if low <= at[0] <= high]),
+        ("<", [(low, at[1]) for at in below if at[0] < low]),
+        (">", [(high, at[1]) for at in below if at[0] > high]),
+    ):
+        if some:
+            axes.plot([x for x, _ in some], [at for _, at in some], mark, **small)
     said = {"xycoords": axes.get_yaxis_transform(), "va": "center", "color": colour, "annotation_clip": False}
     axes.annotate(word(row), (1.015, y), **said)
     return True
 
 
+def _reach(row: ArmVerdict, dots: Dots) -> tuple[float, ...]:
+    """All that a row would have to show."""
+    v = row.verdict
+    return tuple(filter(math.isfinite, (0.0, v.difference, v.low, v.high, *dots.get(row.arm, {}).values())))
+
+
+def _far(verdicts: Verdicts, dots: Dots) -> list[ArmVerdict]:
+    """Arms beyond the edge."""
+    reaches = {r.arm: max(map(abs, _reach(r, dots))) for r in verdicts if math.isfinite(r.verdict.difference)}
+    size = abs(verdicts.control_mean) if math.isfinite(verdicts.control_mean) else 1.0
+    beyond = far_off(reaches, size)
+    return [row for row in verdicts if row.arm in beyond]
+
+
+def _edges(verdicts: Verdicts, dots: Dots) -> tuple[float, float] | None:
+    """From where to where the figure goes if some arm lies beyond it; on both sides of zero is room for an arrow."""
+    beyond = _far(verdicts, dots)
+    if not beyond:
+        return None
+    seen = [x for row in verdicts if row not in beyond for x in _reach(row, dots)]
+    wide = max(map(abs, seen)) or 0.01 * abs(verdicts.control_mean) or 1.0
+    noise = verdicts.noise.verdict if verdicts.noise else None
+    if noise and math.isfinite(noise.low) and max(abs(noise.low), abs(noise.high)) < 10 * wide:
+        seen += [noise.low, noise.high]
+    return min(*seen, -0.3 * wide), max(*seen, 0.3 * wide)
+
+
+def forest_beyond(verdicts: Verdicts, dots: Dots) -> str:
+    """In words, what the arrows at the edge stand for."""
+    told = [
+        f"{row.arm} at {amount(verdicts.metric, row.verdict.difference)} "
+        f"({between(verdicts.metric, row.verdict.low, row.verdict.high)})"
+        for row in _far(verdicts, dots)
+    ]
+    return f"Beyond the edge, where arrows point: {'; '.join(told)}." if told else ""
+
+
 def _missing(row: ArmVerdict) -> str:
     """Why an arm has no difference."""
-    diverged = row.excluded and all(e.why.startswith("diverged") or "too large" in e.why for e in row.excluded)
-    collapsed = row.excluded and all(e.why.startswith("collapsed") for e in row.excluded)
-    return "diverged" if diverged else "collapsed" if collapsed else "no pairs"
+    words = {"divergence": "diverged", "collapse": "collapsed"}
+    causes = {cause(e.why) for e in row.excluded}
+    return words.get(causes.pop(), "no pairs") if len(causes) == 1 else "no pairs"
 
 
 # -- what figures share ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ the step that is looked at. templates/curves.js sets them, from a mouse, a finge
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from importlib.metadata import version
 from typing import Any
@@ -47,19 +48,25 @@ def _spec(found: Along, arms: list[dict[str, Any]]) -> dict[str, Any]:
     axis = alt.Axis(tickCount=8, tickMinStep=1)
     x = alt.X("step:Q", title="step", scale=alt.Scale(zero=False, nice=False), axis=axis)
     title = found.name + (", %" if found.percent else "")
-    y, low = (alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False)) for name in ("mean", "low"))
+    y, low = (alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False)) for name in ("_mean", "_low"))
     colour = alt.Color("arm:N", scale=alt.Scale(domain=keys, range=[a["colour"] for a in arms]), legend=None)
     dash = alt.StrokeDash("arm:N", scale=alt.Scale(domain=keys, range=[a["dash"] or [1, 0] for a in arms]), legend=None)
-    seen = alt.Chart().transform_filter(SHOWN)
+    # what is above the top is drawn there, and read as it is
+    top = f"(datum.step < {found.first} ? datum.high : {1e300 if math.isinf(found.top) else found.top})"
+    at_most = {f"_{name}": f"min(datum.{name}, {top})" for name in ("mean", "low", "high")}
+    seen = alt.Chart().transform_filter(SHOWN).transform_calculate(**at_most)
     here = seen.transform_filter("datum.step === at")
     drawn = alt.Chart(alt.Data(values=[{}])).transform_calculate(low="dragFrom", high="dragTo")
     layers = [
         drawn.transform_filter("isNumber(datum.low)").mark_rect(color=INK, opacity=0.1).encode(x="low:Q", x2="high:Q"),
-        seen.transform_filter("bands").mark_area(opacity=0.13).encode(x=x, y=low, y2="high:Q", color=colour),
+        seen.transform_filter("bands").mark_area(opacity=0.13).encode(x=x, y=low, y2="_high:Q", color=colour),
         seen.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash),
         here.mark_rule(color=QUIET).encode(x=x),
         here.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=colour),
     ]
+    if found.beyond:
+        cut = seen.transform_filter(f"datum.mean > {top}")
+        layers.append(cut.mark_point(shape="triangle-up", size=70, opacity=1).encode(x=x, y=y, color=colour))
     start = {"shown": keys, "bands": found.bands, "firstStep": found.first, "lastStep": _last(found)}
     params = [alt.param(name=name, value=value) for name, value in start.items()]
     params += [alt.param(name=name, value=None) for name in ("at", "dragFrom", "dragTo")]

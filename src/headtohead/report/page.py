@@ -12,9 +12,10 @@ from headtohead import store
 from headtohead.metrics import UNITS, figure_of, text_of
 from headtohead.outcome import Outcome, Verdicts
 from headtohead.report import along, cost, facts, figures, heads, interactive, paste
+from headtohead.report.amounts import amount, between, difference_text, family, in_points, is_share
 from headtohead.report.extras import Extras
 from headtohead.report.sentence import sentence
-from headtohead.wording import interval_text, lines_under, p_text, parameters_text, r_text, share_text, word
+from headtohead.wording import lines_under, p_text, parameters_text, r_text, share_text, word
 
 
 @lru_cache(maxsize=1)
@@ -28,14 +29,45 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {f.__name__: f for f in (text_of, interval_text, share_text, word, p_text, r_text, parameters_text)}
+    told = (text_of, amount, between, difference_text, share_text, word, p_text, r_text, parameters_text)
+    made.globals |= {f.__name__: f for f in told}
     return made
 
 
 def verdict_table(verdicts: Verdicts) -> str:
     """The table alone, for notebooks and pages."""
-    unit = UNITS[figure_of(verdicts.metric)]
-    return _templates().get_template("verdicts.html").render(v=verdicts, unit=unit, lines=lines_under(verdicts))
+    unit, points = UNITS[figure_of(verdicts.metric)], is_share(verdicts.metric)
+    made = _templates().get_template("verdicts.html")
+    return str(made.render(v=verdicts, unit=unit, points=points, lines=_under(verdicts)))
+
+
+def _under(verdicts: Verdicts) -> list[str]:
+    """What belongs under the table, and what its columns mean."""
+    *lines, _ = (in_points(verdicts.metric, line) for line in lines_under(verdicts))
+    many = family(verdicts)
+    which = f"all {many} arms" if many == len(verdicts) else f"the {many} arms that have pairs enough for a verdict"
+    corrected = f"; p is corrected for {which}" if many > 1 else ""
+    scope = f"scope: {verdicts.scope}; {verdicts.better} is better{corrected}"
+    columns = "agree: pairs whose difference has the sign of the mean; r: how the arm and the control go up and down "
+    columns += "together over the seeds, from −1 to 1, and the nearer to 1 the more is gained by pairing"
+    if is_share(verdicts.metric):
+        columns += "; points: percentage points"
+    return [*lines, *_other_seeds(verdicts), scope, *([columns] if len(verdicts) else [])]
+
+
+def _other_seeds(verdicts: Verdicts) -> list[str]:
+    """Where means are not over the same seeds, so that their difference is not that of the pairs."""
+    whole = verdicts.seeds - len(verdicts.control_excluded)
+    fewer = [row for row in verdicts if 0 < row.verdict.pairs < whole]
+    if not fewer:
+        return []
+    counts = sorted({row.verdict.pairs for row in fewer})
+    pairs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    names = f"{len(fewer)} arms" if len(fewer) > 3 else " and ".join(row.arm for row in fewer)
+    return [
+        f"means over other seeds: that of {verdicts.control} is over {whole}, that of {names} over the {pairs} that "
+        "form pairs; the difference is that of the pairs"
+    ]
 
 
 def page(outcome: Outcome, extras: Extras | None = None) -> str:
@@ -76,13 +108,17 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
         "sentence": sentence(verdicts),
         "table": verdict_table(verdicts),
         "forest": _forest(outcome, verdicts) if len(verdicts) else None,
+        "forest_notes": figures.forest_beyond(verdicts, outcome.differences(title)),
         "band": verdicts.noise is not None and math.isfinite(verdicts.noise.verdict.low),
         "along": learned,
-        "more_seeds": learned is not None and verdicts.seeds > along.CURVE_SEEDS,
+        "over_seeds": "" if learned is None else learned.over_seeds(verdicts.seeds > along.CURVE_SEEDS),
+        "along_notes": "" if learned is None else along.notes(learned),
         "chart": None if learned is None else interactive.chart(learned),
         "curves": None if learned is None else along.drawing(learned).svg(along.says(learned)),
         "costs": paid,
-        "cost": None if bought is None else bought.svg(cost.says(paid, verdicts.metric)),
+        "cost": None if bought is None else bought.svg(cost.says(paid, verdicts.metric, verdicts.better)),
+        "cost_notes": cost.beyond_text(paid, verdicts.metric, verdicts.better),
+        "without_runs": facts.without_runs(outcome, title),
         "differs": facts.configurations(outcome, title),
         "methods": paste.methods(outcome, verdicts),
         "latex": paste.latex(verdicts),
@@ -91,16 +127,17 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
 
 
 def _forest(outcome: Outcome, verdicts: Verdicts) -> str:
-    return figures.forest_drawing(verdicts, outcome.differences(verdicts.title)).svg(_forest_says(verdicts))
+    return figures.forest_drawing(verdicts, outcome.differences(verdicts.title)).svg(_forest_says(outcome, verdicts))
 
 
-def _forest_says(verdicts: Verdicts) -> str:
+def _forest_says(outcome: Outcome, verdicts: Verdicts) -> str:
     told = [
-        f"{row.arm} {text_of(verdicts.metric, row.verdict.difference, signed=True)} "
-        f"({interval_text(verdicts.metric, row.verdict.low, row.verdict.high)}), {word(row)}"
+        f"{row.arm} {amount(verdicts.metric, row.verdict.difference) if row.verdict.pairs else '–'} "
+        f"({between(verdicts.metric, row.verdict.low, row.verdict.high)}), {word(row)}"
         for row in verdicts
     ]
-    return f"Differences from {verdicts.control} in {verdicts.metric}, with 95 % intervals. {'; '.join(told)}."
+    said = f"Differences from {verdicts.control} in {verdicts.metric}, with 95 % intervals. {'; '.join(told)}."
+    return f"{said} {figures.forest_beyond(verdicts, outcome.differences(verdicts.title))}".strip()
 
 
 def _evolution(extras: Extras | None) -> str:

@@ -6,9 +6,9 @@ import re
 
 from headtohead.metrics import UNITS, figure_of, text_of
 from headtohead.outcome import Outcome, Verdicts
-from headtohead.report.sentence import amount
+from headtohead.report.amounts import amount, between, difference_text, family, unit_of
 from headtohead.stats import DRAWS, EXACT_PAIRS, LEAST_PAIRS
-from headtohead.wording import interval_text, p_text, parameters_text, share_text, word
+from headtohead.wording import p_text, parameters_text, share_text, word
 
 SPECIAL = ["\\", "~", "^", "<", ">", "|", '"', "−", "…", "–", "±", "×", "→"]
 WRITTEN = r"\textbackslash{} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} \textbar{} \textquotedbl{}"
@@ -20,12 +20,12 @@ def cells(verdicts: Verdicts) -> list[list[str]]:
     """The head, the control, an arm a row: as text, not yet escaped for anything."""
     unit = UNITS[figure_of(verdicts.metric)]
     metric = f"{verdicts.metric}, {unit}" if unit else verdicts.metric
-    head = ["arm", metric, "difference", "95 % interval", "p", "verdict", "pairs", "parameters", "time", "FLOPs"]
+    moved = "difference, points" if unit_of(verdicts.metric) == "points" else "difference"
+    head = ["arm", metric, moved, "95 % interval", "p", "verdict", "pairs", "parameters", "time", "FLOPs"]
     rows = [head, [f"{verdicts.control} (control)", text_of(verdicts.metric, verdicts.control_mean), *[""] * 8]]
     for row in verdicts:
         v = row.verdict
-        difference = text_of(verdicts.metric, v.difference, signed=True)
-        interval = interval_text(verdicts.metric, v.low, v.high)
+        difference, interval = difference_text(verdicts.metric, v.difference), between(verdicts.metric, v.low, v.high)
         said = [row.arm, text_of(verdicts.metric, row.mean), difference, interval, p_text(row), word(row), str(v.pairs)]
         rows.append([*said, parameters_text(row), share_text(row.extra_time), share_text(row.extra_flops)])
     return rows
@@ -74,15 +74,16 @@ def methods(outcome: Outcome, verdicts: Verdicts) -> str:
     said, many = outcome.said, len(verdicts) > 1
     task = "language model" if said["task"] == "lm" else said["task"]
     varied = " and ".join(said["vary"])
+    scope = verdicts.scope.replace(f", {said['corpus']}, seeds", ", seeds")  # the corpus is named before it
     if not len(verdicts):
         return (
-            f"We trained a {task} on {said['corpus']} ({verdicts.scope}) with {verdicts.seeds} seeds. The outcome is "
+            f"We trained a {task} on {said['corpus']} ({scope}) with {verdicts.seeds} seeds. The outcome is "
             f"{verdicts.metric} {_when(outcome)}."
         )
     parts = [
         f"We compared {len(verdicts)} variant{'s' if many else ''} of a {task} with a control "
         f"({verdicts.control}) that differ{'' if many else 's'} from it in {varied}{_alone(verdicts)}, on "
-        f"{said['corpus']} ({verdicts.scope}).",
+        f"{said['corpus']} ({scope}).",
         f"Every arm was trained with the same {verdicts.seeds} seeds. Within a seed, weights that two arms share start "
         f"bit-identical, {_order(said['vary'])}dropout draws from the same stream, so differences are taken seed by "
         "seed.",
@@ -128,9 +129,11 @@ def _flips(verdicts: Verdicts) -> str:
 
 
 def _family(verdicts: Verdicts) -> str:
-    if len(verdicts) == 1:
+    many = family(verdicts)
+    if many == 1:
         return ""
-    return f", corrected for all {len(verdicts)} arms by the step-down maximum over joint flips of whole seeds"
+    which = f"all {many} arms" if many == len(verdicts) else f"the {many} arms with {LEAST_PAIRS} pairs or more"
+    return f", corrected for {which} by the step-down maximum over joint flips of whole seeds"
 
 
 def _margin(verdicts: Verdicts) -> str:
@@ -146,7 +149,7 @@ def _noise(verdicts: Verdicts) -> list[str]:
     n = verdicts.noise.verdict
     return [
         "The control trained again with its batches in another order differed from itself by "
-        f"{amount(verdicts.metric, n.difference)} ({interval_text(verdicts.metric, n.low, n.high)})."
+        f"{amount(verdicts.metric, n.difference)} ({between(verdicts.metric, n.low, n.high)})."
     ]
 
 

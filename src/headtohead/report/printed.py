@@ -52,24 +52,38 @@ def write_pdf(page: Path, program: str | None = None) -> Path:
 # -- for TeX -----------------------------------------------------------------------------------------------------------
 
 CAPTIONS = {
-    "forest": "Paired differences from {control} in {metric}, with 95\\,\\% intervals and every seed.",
-    "curves": "{metric} along training: means over the seeds.",
-    "cost": "Cost of a training step against {metric}.",
+    "forest": "Paired differences from {control} in {metric}, with 95\\,\\% intervals and every seed.{more}",
+    "curves": "{metric} along training: means over the seeds.{more}",
+    "cost": "Cost of a training step against {metric}.{more}",
 }
+
+
+def make_folder(folder: Path) -> None:
+    """For figures; before the work, which takes longer."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        usable = os.access(folder, os.W_OK | os.X_OK)
+        why = "" if usable else "you may not write there"
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else str(error.strerror)
+    if why:
+        raise Unavailable(f"cannot write figures into {folder}: {why}; give --figures a folder of yours")
 
 
 def write_figures(outcome: Outcome, folder: Path) -> list[Path]:
     """forest.pdf, curves.pdf, cost.pdf with their fonts in them, table.tex, and figures.tex that includes them all. Of
     a tuned study each twice, the second time with the table's name."""
+    make_folder(folder)
     written, included = [], []
     for title in outcome.titles:
         mark = "" if title == outcome.titles[0] else f"-{title.replace(' ', '-')}"
         verdicts = outcome.verdicts(title)
-        for name, data in _drawn(outcome, title):
+        for name, data, metric, more in _drawn(outcome, title):
             path = folder / f"{name}{mark}.pdf"
             store.write_whole(path, data)
             written.append(path)
-            says = CAPTIONS[name].format(control=paste.tex(verdicts.control), metric=paste.tex(verdicts.metric))
+            more = f" {paste.tex(more)}" if more else ""
+            says = CAPTIONS[name].format(control=paste.tex(verdicts.control), metric=paste.tex(metric), more=more)
             included.append(_included(path.stem, says))
         path = folder / f"table{mark}.tex"
         store.write_whole(path, paste.latex(verdicts))
@@ -80,16 +94,21 @@ def write_figures(outcome: Outcome, folder: Path) -> list[Path]:
     return [*written, path]
 
 
-def _drawn(outcome: Outcome, title: str) -> Iterator[tuple[str, bytes]]:
-    verdicts = outcome.verdicts(title)
+def _drawn(outcome: Outcome, title: str) -> Iterator[tuple[str, bytes, str, str]]:
+    """The figure's name, itself, what is plotted in it and what is not."""
+    verdicts, arms = outcome.verdicts(title), facts.without_runs(outcome, title)
     if len(verdicts):
-        yield "forest", figures.forest_drawing(verdicts, outcome.differences(title)).pdf()
+        dots = outcome.differences(title)
+        drawn = figures.forest_drawing(verdicts, dots).pdf()
+        yield "forest", drawn, verdicts.metric, figures.forest_beyond(verdicts, dots)
     learned = along.along(outcome, title)
     if learned is not None:
-        yield "curves", along.drawing(learned).pdf()
-    paid = cost.drawing(facts.costs(outcome, title), verdicts.metric, verdicts.better)
-    if paid is not None:
-        yield "cost", paid.pdf()
+        yield "curves", along.drawing(learned).pdf(), learned.name, along.notes(learned)
+    paid = facts.costs(outcome, title)
+    drawing = cost.drawing(paid, verdicts.metric, verdicts.better)
+    if drawing is not None:
+        said = " ".join(filter(None, (cost.beyond_text(paid, verdicts.metric, verdicts.better), arms)))
+        yield "cost", drawing.pdf(), verdicts.metric, said
 
 
 def _included(name: str, caption: str) -> str:

@@ -1,37 +1,42 @@
-"""The verdict in one sentence, made of the numbers and saying no more than they do."""
+"""The verdict in a sentence or two, made of the numbers and saying no more than they do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headtohead.metrics import UNITS, figure_of, text_of
-from headtohead.outcome import ArmVerdict, Verdicts
-from headtohead.stats import LEAST_PAIRS
-from headtohead.wording import interval_text, p_text
+from headtohead.metrics import text_of
+from headtohead.outcome import ArmVerdict, Excluded, Verdicts
+from headtohead.report.amounts import amount, between, cause, difference_text, family, joined
+from headtohead.stats import ALPHA, LEAST_PAIRS, Verdict
+from headtohead.wording import p_text
 
 NAMED = 5  # arms of one verdict that are called by name; the table has them all
+EACH = 3  # arms that are told with interval and p of their own
 
 
 def sentence(verdicts: Verdicts) -> str:
     if not len(verdicts):
-        reached = text_of(verdicts.metric, verdicts.control_mean)
-        return f"Nothing is compared here: {verdicts.metric} is {reached}, the mean of {verdicts.seeds} seeds."
+        return _single(verdicts)
     paired = [row for row in verdicts if row.verdict.pairs]
     if not paired:
-        return f"There is no verdict: no seed has both {verdicts.control} and another arm with a value."
-    if all(row.verdict.descriptive for row in paired):
-        return _described(verdicts, paired)
-    if len(verdicts) == 1:
-        return _alone(verdicts, paired[0])
-    return _together(verdicts, paired)
+        said = f"There is no verdict: no seed has both {verdicts.control} and another arm with a value."
+    elif all(row.verdict.descriptive for row in paired):
+        said = _described(verdicts, paired)
+    elif len(verdicts) == 1:
+        said = _alone(verdicts, paired[0])
+    else:
+        said = _together(verdicts, paired)
+    return f"{said} {lost_pairs(verdicts)}".strip()
 
 
-def amount(metric: str, value: float, signed: bool = True) -> str:
-    """A difference with its unit; of shares in percentage points, lest it be taken for a share of a share."""
-    figure = figure_of(metric)
-    if figure in ("accuracy", "macro_f1"):
-        return text_of(metric, value, signed).replace(" %", " percentage points")
-    return f"{text_of(metric, value, signed)} {UNITS[figure]}".rstrip()
+def _single(verdicts: Verdicts) -> str:
+    gone, seeds = verdicts.control_excluded, verdicts.seeds
+    if len(gone) == seeds:
+        return f"Nothing is compared here, and no run has a value: all {seeds} are lost to {_causes(gone)}."
+    lost = f" {len(gone)} of {seeds} runs {_are(len(gone))} lost to {_causes(gone)}." if gone else ""
+    reached = text_of(verdicts.metric, verdicts.control_mean)
+    mean = f"the mean of {seeds - len(gone)} seed{'s' if seeds - len(gone) > 1 else ''}"
+    return f"Nothing is compared here: {verdicts.metric} is {reached}, {mean}.{lost}"
 
 
 def _described(verdicts: Verdicts, rows: Sequence[ArmVerdict]) -> str:
@@ -48,47 +53,63 @@ def _described(verdicts: Verdicts, rows: Sequence[ArmVerdict]) -> str:
 
 def _alone(verdicts: Verdicts, row: ArmVerdict) -> str:
     v, metric = row.verdict, verdicts.metric
-    figures = f"{amount(metric, v.difference)} in {metric} (95 % interval {interval_text(metric, v.low, v.high)}, "
-    figures += f"p {p_text(row)}, {_pairs([row], verdicts.seeds)})"
+    sure = f"in {metric} ({_sure(metric, row)}, {_pairs([row], verdicts.seeds)})"
+    figures = f"{amount(metric, v.difference)} {sure}"
     if v.verdict in ("better", "worse"):
         return f"{row.arm} is {v.verdict} than {verdicts.control}: {figures}."
     if v.verdict == "equivalent":
         within = amount(metric, v.margin or 0.0, signed=False)
         return f"{row.arm} is equivalent to {verdicts.control} within ± {within}: {figures}."
-    return f"Unresolved: {row.arm} is at {figures} from {verdicts.control}, {_blind(metric, [row])}."
+    said = f"{row.arm} is at {amount(metric, v.difference)} from {verdicts.control} {sure}"
+    return f"Unresolved: {said}. {_blind(metric, [row])}"
 
 
 def _together(verdicts: Verdicts, paired: Sequence[ArmVerdict]) -> str:
-    metric, told = verdicts.metric, []
+    metric, told, spans = verdicts.metric, [], False
+    judged = [row for row in paired if not row.verdict.descriptive]
+    decided = [row for row in judged if row.verdict.verdict != "unresolved"]
     for word in ("better", "worse", "equivalent", "unresolved"):
-        rows = [row for row in paired if row.verdict.verdict == word]
+        rows = [row for row in judged if row.verdict.verdict == word]
         if not rows:
             continue
-        said = f"{_names(rows, len(verdicts))} {'is' if len(rows) == 1 else 'are'} {word} ({_span(metric, rows)}"
-        if word == "equivalent":
-            said += f", within ± {amount(metric, rows[0].verdict.margin or 0.0, signed=False)}"
-        if word == "unresolved" and len(rows) == len(paired):
-            said += f"; {_blind(metric, rows)}"
-        told.append(f"{said})")
-    lacking = [row for row in verdicts if not row.verdict.pairs]
-    if lacking:
-        told.append(f"{_names(lacking, len(verdicts))} {'has' if len(lacking) == 1 else 'have'} no pair and no verdict")
-    pairs = _pairs(paired, verdicts.seeds)
-    return f"Against {verdicts.control}, {'; '.join(told)} in {metric}, {pairs}, p corrected for {len(verdicts)} arms."
+        within = f" within ± {amount(metric, rows[0].verdict.margin or 0.0, signed=False)}"
+        word_said = word + (within if word == "equivalent" else "")
+        if len(judged if word == "unresolved" else decided) <= EACH:
+            told += [
+                f"{row.arm} is {word_said} ({amount(metric, row.verdict.difference)}, {_sure(metric, row)})"
+                for row in rows
+            ]
+        else:
+            spans = True
+            is_are = "is" if len(rows) == 1 else "are"
+            told.append(f"{_names(rows, len(verdicts))} {is_are} {word_said} ({_span(metric, rows)})")
+    for rows, what in (
+        ([row for row in paired if row.verdict.descriptive], f"fewer than {LEAST_PAIRS} pairs"),
+        ([row for row in verdicts if not row.verdict.pairs], "no pair"),
+    ):
+        if rows:
+            told.append(f"{_names(rows, len(verdicts))} {'has' if len(rows) == 1 else 'have'} {what} and no verdict")
+    many = family(verdicts)
+    corrected = f", p corrected for {many} arms" if many > 1 else ""
+    said = f"Against {verdicts.control} in {metric}, {_pairs(judged, verdicts.seeds)}{corrected}: {'; '.join(told)}."
+    if spans:
+        said += " The table has the intervals and p" + (" of the others." if 0 < len(decided) <= EACH else ".")
+    return said if decided else f"{said} {_blind(metric, judged)}"
+
+
+def _sure(metric: str, row: ArmVerdict) -> str:
+    return f"95 % interval {between(metric, row.verdict.low, row.verdict.high)}, p {p_text(row)}"
 
 
 def _names(rows: Sequence[ArmVerdict], of: int) -> str:
-    names = [row.arm for row in rows]
-    if len(names) > NAMED:
-        return f"{len(names)} of {of} arms"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{len(rows)} of {of} arms" if len(rows) > NAMED else joined([row.arm for row in rows])
 
 
 def _span(metric: str, rows: Sequence[ArmVerdict]) -> str:
     low, high = (f(row.verdict.difference for row in rows) for f in (min, max))
     if len(rows) == 1 or text_of(metric, low) == text_of(metric, high):
         return amount(metric, low)
-    return f"{text_of(metric, low, signed=True)} to {amount(metric, high)}"
+    return f"{difference_text(metric, low)} to {amount(metric, high)}"
 
 
 def _pairs(rows: Sequence[ArmVerdict], seeds: int) -> str:
@@ -99,8 +120,51 @@ def _pairs(rows: Sequence[ArmVerdict], seeds: int) -> str:
 
 
 def _blind(metric: str, rows: Sequence[ArmVerdict]) -> str:
-    """What an unresolved arm could have been."""
+    """Why it is unresolved, and what would not have been."""
+    if all(map(_real, (row.verdict for row in rows))):
+        return "Runs came to nothing that the other arm completed, and the pairs that are left do not speak for those."
     seen = [row.verdict.smallest_effect for row in rows if row.verdict.smallest_effect is not None]
+    unknown = "That cannot be told from no difference" if len(rows) == 1 else "None can be told from no difference"
     if not seen:
-        return "which they do not tell from nothing"
-    return f"which they do not tell from nothing: they would see {amount(metric, max(seen), signed=False)} or more"
+        return f"{unknown}."
+    counts = sorted({row.verdict.pairs for row in rows})
+    pairs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{unknown}: {pairs} pairs detect one of {amount(metric, max(seen), signed=False)} or more, at 80 % power."
+
+
+def _real(v: Verdict) -> bool:
+    """Whether the pairs alone would have decided."""
+    return v.p <= ALPHA and (v.low > 0 or v.high < 0)
+
+
+# -- what was lost -----------------------------------------------------------------------------------------------------
+
+
+def lost_pairs(verdicts: Verdicts) -> str:
+    """How many pairs have no difference, of which arm and by what; nothing where there are all."""
+    seeds, told = verdicts.seeds, []
+    short = [row for row in verdicts if row.verdict.pairs < seeds]
+    if not short:
+        return ""
+    if len(short) > EACH:
+        least, most = (f(seeds - row.verdict.pairs for row in short) for f in (min, max))
+        count = f"{least}" if least == most else f"{least} to {most}"
+        lacking = [*verdicts.control_excluded, *(e for row in short for e in row.excluded)]
+        return f"{count} of {seeds} pairs of {len(short)} arms {_are(most)} lost to {_causes(lacking)}."
+    for row in short:
+        gone = seeds - row.verdict.pairs
+        own, of_control = row.excluded, verdicts.control_excluded
+        by = [_causes(own)] if own else []
+        if of_control:
+            by.append(f"{_causes(of_control)} of {verdicts.control}")
+        whose = f" of {row.arm}" if len(verdicts) > 1 else ""
+        told.append(f"{gone} of {seeds} pairs{whose} {_are(gone)} lost to {joined(by) or 'runs that are not there'}")
+    return f"{'; '.join(told)}."
+
+
+def _causes(lacking: Sequence[Excluded]) -> str:
+    return joined(list(dict.fromkeys(cause(e.why) for e in lacking)))
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

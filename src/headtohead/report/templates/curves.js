@@ -108,6 +108,14 @@ async function curves(box) {
   update();
 }
 
+// what is wider than its place says so
+function hint() {
+  for (const box of document.querySelectorAll(".wide")) {
+    box.classList.remove("more");
+    box.classList.toggle("more", box.scrollWidth > box.clientWidth + 1);
+  }
+}
+
 async function start() {
   if (window.vegaEmbed) {
     await Promise.all([...document.querySelectorAll(".interactive")].map(curves));
@@ -118,6 +126,9 @@ async function start() {
     button.hidden = false;
     button.addEventListener("click", () => copy(button));
   }
+  hint();
+  window.addEventListener("resize", hint);
+  document.addEventListener("toggle", hint, true);
   document.body.dataset.ready = "yes";
 }
 
