@@ -14,7 +14,7 @@ from headtohead.arm import Arm
 from headtohead.data.corpora import Corpus
 from headtohead.data.tokenizers import Pieces
 from headtohead.evaluate import EvalSpec
-from headtohead.forecast import RunForecast, forecast
+from headtohead.forecast import Company, RunForecast, forecast
 from headtohead.parts.optimizers import AdamW
 from headtohead.parts.poolings import Mean
 from headtohead.parts.schedules import OneCycle
@@ -47,7 +47,7 @@ def arm_for(checkpoint: str = "minilm", corpus: Corpus | None = None, *, longest
 
 @dataclass(frozen=True)
 class Foretold:
-    """What it will take, measured on a few steps of one run alone."""
+    """What it will take, measured on a few steps of one run beside as many others as there will be."""
 
     runs: int
     jobs: int
@@ -68,7 +68,9 @@ class Foretold:
 
 
 def foretell(arm: Arm, runs: int, jobs: int, threads: int) -> Foretold:
-    return Foretold(runs, max(1, min(runs, jobs)), forecast(arm, threads))
+    together = max(1, min(runs, jobs))
+    with Company(together - 1) as company:
+        return Foretold(runs, together, forecast(arm, threads, company))
 
 
 def named(study: Study, seeds: int | Sequence[int], checkpoint: str) -> Study:

@@ -1,9 +1,17 @@
-"""How long will a run take? Measured on a few of its own steps and looks, before it begins."""
+"""How long will a run take? Measured on a few of its own steps and looks before it begins, beside as many others as
+there will be."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import select
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +20,7 @@ from headtohead.arm import Arm
 from headtohead.data.encoded import SentenceSet
 from headtohead.machine import keep_memory
 from headtohead.runs import Plan
+from headtohead.spec import Spec
 from headtohead.tasks import Work, work_on
 from headtohead.train import Trainer
 
@@ -32,17 +41,75 @@ class RunForecast:
         return self.steps * self.step_seconds + self.look_seconds
 
 
-def forecast(arm: Arm, threads: int = 1) -> RunForecast:
+@dataclass
+class Company:
+    """Processes that train what is being timed: beside others a step takes longer than alone, by how much depends on
+    what cores share."""
+
+    others: int
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __enter__(self) -> Company:
+        return self
+
+    def train(self, arm: Arm, threads: int) -> None:
+        """Returns when all are at it."""
+        command = [sys.executable, "-m", "headtohead.forecast"]
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL  # what is wrong with an arm, the one who times it says
+        while len(self.processes) < self.others:
+            self.processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True))
+        said = json.dumps({"arm": arm.to_json(), "threads": threads})
+        for process in self.processes:
+            assert process.stdin
+            with contextlib.suppress(OSError):  # one that could not train the arm before: there is less company now
+                print(said, file=process.stdin, flush=True)
+        for process in self.processes:
+            assert process.stdout
+            process.stdout.readline()
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.kill()
+            with contextlib.suppress(OSError):
+                process.communicate()
+
+
+def _keep_company() -> None:
+    """Train what the last line says until there is another; where there is nobody left to write one, end."""
+    keep_memory()
+    while line := sys.stdin.readline():
+        said: dict[str, Any] = json.loads(line)
+        arm = Spec.from_json(said["arm"])
+        assert isinstance(arm, Arm)
+        torch.set_num_threads(said["threads"])
+        work = work_on(arm)
+        model = work.build(0)
+        steps = Trainer(model, arm.train, work.steps, 0).fit(_loss_of(work, model))
+        for n, _ in enumerate(steps):
+            if n == 0:
+                print("training", flush=True)
+            if select.select([sys.stdin], [], [], 0)[0]:
+                break
+
+
+def _loss_of(work: Work, model: nn.Module) -> Callable[[int], torch.Tensor]:
+    return lambda step: work.loss(model, work.batch(0, step), "cpu")
+
+
+def forecast(arm: Arm, threads: int = 1, company: Company | None = None) -> RunForecast:
     """Steps are taken and thrown away: batches are spread over the first epoch, for texts differ in length."""
     keep_memory()
     torch.set_num_threads(threads)
-    work = work_on(arm)
+    work = work_on(arm)  # first: whatever it downloads and learns of the text is then there for the others
+    if company is not None:
+        company.train(arm, threads)
     plan, model = Plan.of(work), work.build(0)
     trainer = Trainer(model, arm.train, work.steps, 0)
     spread = [round(n * (work.steps_per_epoch - 1) / STEPS) for n in range(STEPS + 1)]
     times: list[float] = []
     start = time.perf_counter()
-    for step in trainer.fit(lambda n: work.loss(model, work.batch(0, spread[n]), "cpu")):
+    loss_of = _loss_of(work, model)
+    for step in trainer.fit(lambda n: loss_of(spread[n])):
         now = time.perf_counter()
         times, start = [*times, now - start], now
         if step.done == min(STEPS + 1, work.steps):
@@ -80,3 +147,7 @@ def _count(work: Work, name: str) -> int:
     spec = work.arm.evaluate
     windows = -(-len(held.tokens) // (spec.stride or work.arm.model.block))
     return min(windows, spec.windows or windows)
+
+
+if __name__ == "__main__":
+    _keep_company()

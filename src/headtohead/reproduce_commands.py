@@ -17,7 +17,7 @@ from headtohead.outcome import load_outcome
 from headtohead.puzzles.published import met
 from headtohead.reproduce import blocks, gallery, kept, ledger, run
 from headtohead.reproduce.evidence import Finding, Outcomes
-from headtohead.reproduce.experiments import WHERE, Experiment, asked_for, experiments, figures
+from headtohead.reproduce.experiments import QUICK_SEEDS, WHERE, Experiment, asked_for, experiments, figures
 from headtohead.reproduce.kinds import Interaction
 from headtohead.reproduce.tables import HEAD, Row, notes_on, row_of
 from headtohead.runs import Options
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 
 SMALL = "a small version"
+DECIDES_NOTHING = (
+    f"{QUICK_SEEDS} pairs of short runs decide nothing: h2h reproduce --stored has the verdicts of whole ones"
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def asked(report: str) -> list[Experiment]:
 
 
 def forecast(found: list[Experiment], quick: bool, home: Path, jobs: int | None) -> Plan:
-    return Plan(run.needs(found, quick=quick, home=home, where=WHERE), jobs or os.cpu_count() or 1)
+    jobs = jobs or os.cpu_count() or 1
+    return Plan(run.needs(found, quick=quick, home=home, where=WHERE, jobs=jobs), jobs)
 
 
 def follow(
@@ -86,7 +90,7 @@ def follow(
             if not quick:
                 file = home / "published" / f"{name}.json"
                 try:
-                    kept.write(outcome, file, run.reference_seconds())
+                    kept.write(outcome, file)
                 except InputError as error:
                     file.unlink(missing_ok=True)  # of an earlier, whole one
                     screen.print(f"{study.name} is not whole: {error}", markup=False, soft_wrap=True)
@@ -99,6 +103,7 @@ def after(found: list[Experiment], quick: bool, home: Path, keep: bool) -> Itera
     if quick:
         return
     changed = common = 0
+    elsewhere: set[str] = set()  # processors on which what differs was stored
     for experiment in found:
         for name in experiment.studies:
             mine, stored = home / "published" / f"{name}.json", WHERE / run.STORED / f"{name}.json"
@@ -106,12 +111,20 @@ def after(found: list[Experiment], quick: bool, home: Path, keep: bool) -> Itera
                 yield f"{name} is not whole, and not compared with what is stored"
                 continue
             if stored.is_file():
-                more, both = kept.differences(kept.read(mine), kept.read(stored))
+                here, there = kept.read(mine), kept.read(stored)
+                more, both = kept.differences(here, there)
                 changed, common = changed + more, common + both
+                makes = [said["environment"].get("processor", "") for said in (here, there)]
+                elsewhere |= {makes[1]} if more and makes[0] != makes[1] else set()
             if keep:
                 store.write_whole(stored, mine.read_bytes())
     if common:
-        yield f"{common - changed} of {common} runs are those stored with the recipes, to the last bit"
+        why = (
+            f"; others were stored on {' and '.join(sorted(elsewhere))}, which rounds sums otherwise"
+            if elsewhere
+            else ""
+        )
+        yield f"{common - changed} of {common} runs are those stored with the recipes, to the last bit{why}"
     if keep:
         yield f"kept in {WHERE / run.STORED}"
 
@@ -153,8 +166,9 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
             for shown in experiment.shown:
                 if wanted(shown.figure[3:6]):
                     with _noted(experiment, missing):
-                        own = dataclasses.replace(shown, unlike=SMALL) if quick else shown
-                        rows.append(row_of(own, published, outcomes))
+                        row = row_of(dataclasses.replace(shown, unlike=SMALL) if quick else shown, published, outcomes)
+                        if row.runs or not quick:  # short runs never come to some of the published steps
+                            rows.append(row)
             for claim in experiment.claims:
                 if wanted(claim.id[:3]):
                     says = ledger.says(claim, published)
@@ -227,7 +241,7 @@ def draw_gallery(folder: Path) -> list[Path]:
         return list(gallery.draw(there, loaded, folder))
 
 
-def show(found: Results, screen: Console) -> None:
+def show(found: Results, screen: Console, *, quick: bool = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -251,7 +265,8 @@ def show(found: Results, screen: Console) -> None:
     for _, finding in found.interactions:
         screen.print(f"{finding.says}. The one less the other: {finding.measured}", markup=False, soft_wrap=True)
     if found.claims:
-        screen.print(ledger.summary(found.claims, found.untested), markup=False, soft_wrap=True)
+        summary = ledger.summary(found.claims, found.untested)
+        screen.print(DECIDES_NOTHING if quick else summary, markup=False, soft_wrap=True)
     for line in found.missing:
         screen.print(f"not yet: {line}", markup=False, soft_wrap=True)
 

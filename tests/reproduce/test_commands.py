@@ -106,7 +106,10 @@ def test_from_training_to_the_ledger(clone):
     said = json.loads(whole)
     next(iter(said["runs"].values()))["result"]["values"]["validation/loss"] *= 1.5
     file.write_text(json.dumps(said))
-    assert "11 of 12 runs" in h2h("reproduce", "000").err
+    otherwise = h2h("reproduce", "000").err
+    assert "11 of 12 runs are those stored with the recipes, to the last bit\n" in otherwise
+    file.write_text(json.dumps(said | {"environment": said["environment"] | {"processor": "an abacus"}}))
+    assert "to the last bit; others were stored on an abacus, which rounds" in h2h("reproduce", "000").err
 
 
 def test_the_small_version(clone):
@@ -116,6 +119,9 @@ def test_the_small_version(clone):
     assert {row["why"] for row in found["figures"]} == {"a small version"}
     assert found["claims"][0]["verdict"] == "unresolved"  # three pairs decide nothing
     assert not (clone / "measured").exists()
+    shown = h2h("reproduce", "all", "--quick").out
+    assert "3 pairs of short runs decide nothing" in shown
+    assert "Of 1 claims" not in shown
 
 
 @pytest.mark.usefixtures("clone")

@@ -1,4 +1,5 @@
-"""How long a reproduction takes is told by what its runs took when they were stored."""
+"""How long a reproduction takes is told by a few steps of each control, and by what its arms took beside it when they
+were stored."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headtohead import Arm
+from headtohead.forecast import Company, RunForecast
 from headtohead.outcome import load_outcome
 from headtohead.reproduce import kept, run
 from headtohead.reproduce.experiments import Experiment
@@ -20,14 +22,24 @@ SECONDS = {"Learned": [10.0] * 6, "Rope": [60, 1, 40, 2, 50, 3], "NoPosition": [
 FASTEST = {"Learned": 10.0, "Rope": 1.5, "NoPosition": 4.0}  # the mean of an arm's fastest third
 
 
+def timed(monkeypatch: pytest.MonkeyPatch, seconds: float, blind: float | None = None) -> None:
+    """A run of any arm takes so long, one that does not read the test sets perhaps less."""
+
+    def forecast(arm: Arm, company: Company) -> RunForecast:
+        assert company.others == 0  # one job
+        return RunForecast(1, 0.0, seconds if arm.evaluate.tests or blind is None else blind)
+
+    monkeypatch.setattr(run, "forecast", forecast)
+
+
 @pytest.fixture
 def stored(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A study as its recipe says it, kept with times by hand; a step takes twice as long here as it took there."""
+    """A study as its recipe says it, kept with times by hand; a run takes twice as long here as it took there."""
     what = study(trained.parent / "mine.txt", "evaluate.snapshots=3", seeds=6, metric="validation/loss", again=False)
     where = tmp_path / "recipes"
     file = where / run.STORED / "tiny.json"
     outcome = load_outcome(next(trained.glob("studies/*")))
-    kept.write(outcome, file, 0.25)
+    kept.write(outcome, file)
     said = json.loads(file.read_text())
     for run_of_again in said["study"]["again"].values():
         del said["runs"][run_of_again]
@@ -36,7 +48,7 @@ def stored(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         for row, took in zip(outcome.rows["", arm], seconds, strict=True):
             said["runs"][row.run]["times"] = {"seconds": took / 2, "other_seconds": took / 2}
     file.write_text(json.dumps(said))
-    monkeypatch.setattr(run, "reference_seconds", lambda: 0.5)
+    timed(monkeypatch, 20.0)
 
     def need(home: Path, times: int = 1, as_stored: bool = False, **changes) -> list[Need]:
         asked = dataclasses.replace(what, **changes)
@@ -74,7 +86,7 @@ def test_what_is_trained_takes_no_time(stored, trained, tmp_path):
 
 def test_a_changed_recipe_is_told_by_steps_of_its_own(stored, tmp_path, monkeypatch):
     _, need = stored
-    monkeypatch.setattr(run, "_forecast", lambda _: 7.0)
+    timed(monkeypatch, 7.0)
     (found,) = need(tmp_path / "empty", seeds=8)
     assert found.runs == 24
     assert found.seconds == pytest.approx(24 * 7.0)
@@ -82,11 +94,12 @@ def test_a_changed_recipe_is_told_by_steps_of_its_own(stored, tmp_path, monkeypa
 
 def test_runs_after_tuning_are_counted_before_their_rates_are_known(stored, tmp_path, monkeypatch):
     _, need = stored
-    monkeypatch.setattr(run, "_forecast", lambda _: 1.0)
+    timed(monkeypatch, 1.0, blind=0.5)
     rates = {"train.optimizer.lr": [1e-3, 1e-2]}
     (found,) = need(tmp_path / "empty", tune=rates, tuning_seeds=1)
     # 3 arms × 6 seeds at the shared rate, 3 × 2 trials, and at most 2 × 6 at the arms' own best
     assert found.runs == 18 + 6 + 12
+    assert found.seconds == pytest.approx(18 * 1.0 + 6 * 0.5 + 12 * 1.0)
 
 
 def test_of_a_tuned_study_the_rates_that_tuning_did_not_choose_are_not_counted(stored, tmp_path):

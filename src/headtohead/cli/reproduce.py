@@ -68,6 +68,6 @@ def reproduce(
     if as_json:
         print_json(commands.to_json(found))
     else:
-        commands.show(found, screen)
+        commands.show(found, screen, quick=quick)
     if found.damaged or (found.missing and not stored):
         raise typer.Exit(1)

@@ -58,10 +58,9 @@ def _curve(record: Record) -> list[dict[str, Any]]:
     return [look for look in looks if len(look) > 1]
 
 
-def write(outcome: Outcome, file: Path, pace: float = 1.0) -> None:
-    """One run a line: a run that changes is a line that changes. `pace` is how fast this machine is: seconds of a
-    step that is always the same."""
-    said = store.plain({"pace": pace} | packed(outcome, file.stem))
+def write(outcome: Outcome, file: Path) -> None:
+    """One run a line: a run that changes is a line that changes."""
+    said = store.plain(packed(outcome, file.stem))
     runs = said.pop("runs")
     head = json.dumps(said, indent=1, ensure_ascii=False)[:-2]
     lines = ",\n".join(

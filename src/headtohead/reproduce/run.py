@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from headtohead import store
 from headtohead.arm import run_specs
 from headtohead.carry import arms_of, folder_of, trials_of
 from headtohead.errors import InputError, nearest
+from headtohead.forecast import Company, forecast
 from headtohead.outcome import Outcome, load_outcome
 from headtohead.reproduce import kept, measures
 from headtohead.reproduce.evidence import Outcomes
@@ -116,33 +117,32 @@ class Need:
     seconds: float  # on one core
 
 
-def needs(experiments: list[Experiment], *, quick: bool, home: Path, where: Path) -> list[Need]:
-    """By what the same runs took when they were stored, times how fast this machine is now; where nothing is stored, by
-    a few steps of the control."""
-    reference: float | None = None  # seconds of a step, now
+def needs(experiments: list[Experiment], *, quick: bool, home: Path, where: Path, jobs: int = 1) -> list[Need]:
+    """By a few steps of each control here and now, beside as many others as there will be; how much longer or shorter
+    than the control another arm takes is told by what the same runs took when they were stored."""
     found: list[Need] = []
     seen: set[str] = set()  # runs that several studies share are trained once
-    for experiment in experiments:
-        for name, study in experiment.to_run(quick).items():
-            file = where / STORED / f"{name}.json"
-            took = {} if quick else _took(file, study)
-            # what is stored is what tuning chose: the rates that the arms were given before it train nothing
-            expected = {*_tuning(study), *(took or _own(study, home))}
-            missing = {run for run in expected if not (home / "runs" / run / "result.json").is_file()} - seen
-            seen |= missing
-            more = 0 if took else _after_tuning(study, home)
-            if not missing and not more:
-                continue
-            if took:
-                reference = reference_seconds() if reference is None else reference
-                usual = sum(took.values()) / len(took)
-                seconds = (
-                    reference / kept.read(file).get("pace", reference) * sum(took.get(run, usual) for run in missing)
-                )
-            else:
-                seconds = _forecast(study) * (len(missing) + more)
-            found.append(Need(study.name, len(missing) + more, seconds))
+    with Company(jobs - 1) as company:
+        seconds_of = cache(lambda arm: forecast(arm, company=company).seconds)
+        for experiment in experiments:
+            for name, study in experiment.to_run(quick).items():
+                shares = {} if quick else _shares(where / STORED / f"{name}.json", study)
+                trials = [spec for trial in trials_of(study, "cpu", 1) for spec in trial.specs.values()]
+                tuning = _missing([spec.id for spec in trials], home) - seen
+                # what is stored is what tuning chose: the rates that the arms were given before it train nothing
+                own = _missing(shares or _own(study, home), home) - seen - tuning
+                more = 0 if shares else _after_tuning(study, home)
+                seen |= own | tuning
+                if own or tuning or more:
+                    seconds = len(tuning) * seconds_of(trials[0].arm) if tuning else 0.0
+                    if own or more:
+                        seconds += (sum(shares.get(run, 1.0) for run in own) + more) * seconds_of(study.control)
+                    found.append(Need(study.name, len(own) + len(tuning) + more, seconds))
     return found
+
+
+def _missing(runs: Iterable[str], home: Path) -> set[str]:
+    return {run for run in runs if not (home / "runs" / run / "result.json").is_file()}
 
 
 def _after_tuning(study: Study, home: Path) -> int:
@@ -152,24 +152,15 @@ def _after_tuning(study: Study, home: Path) -> int:
     return 0 if tuned else (len(study.variants) - 1) * len(study.all_seeds)
 
 
-def _forecast(study: Study) -> float:
-    from headtohead.forecast import forecast
-
-    return forecast(study.control).seconds
-
-
 def _own(study: Study, home: Path) -> list[str]:
     arms = arms_of(study, home)
     return [spec.id for arm in arms for spec in run_specs(arm, study.all_seeds, "cpu", 1).values()]
 
 
-def _tuning(study: Study) -> list[str]:
-    return [spec.id for trial in trials_of(study, "cpu", 1) for spec in trial.specs.values()]
-
-
-def _took(file: Path, study: Study) -> dict[str, float]:
-    """Seconds that each stored run of a study takes; none where nothing is stored, or something else. An arm's runs are
-    the same work: the fastest third of them tell, for others may have shared the machine or slept with it."""
+def _shares(file: Path, study: Study) -> dict[str, float]:
+    """What each stored run of a study takes, as a multiple of the control's; none where nothing is stored, or something
+    else. An arm's runs are the same work: the fastest third of them tell, for others may have shared the machine or
+    slept with it."""
     try:
         kept.check(file, study)
     except InputError:
@@ -177,18 +168,16 @@ def _took(file: Path, study: Study) -> dict[str, float]:
     said = kept.read(file)
     times = {run: kept_run["times"] for run, kept_run in said["runs"].items()}
     seconds = {run: t["seconds"] + t.get("other_seconds", 0) for run, t in times.items() if "seconds" in t}
-    arms = [arm["runs"].values() for table in said["study"]["tables"] for arm in table["arms"]]
-    found: dict[str, float] = {}
-    for runs in (*arms, said["study"]["again"].values()):
-        measured = sorted(seconds[run] for run in runs if run in seconds)
-        fastest = measured[: -(-len(measured) // 3)]
-        found |= {run: sum(fastest) / len(fastest) for run in runs if run in seconds}
+    arms = [arm["runs"].values() for table in said["study"]["tables"] for arm in table["arms"]]  # the control's first
+    usual = {tuple(runs): _fastest([seconds[run] for run in runs if run in seconds]) for runs in arms}
+    control = next(iter(usual.values()))
+    found = dict.fromkeys(said["study"]["again"].values(), 1.0)
+    for runs, own in usual.items():
+        found |= dict.fromkeys(runs, own / control if own and control else 1.0)
     return found
 
 
-def reference_seconds() -> float:
-    """A step of the default language model, alone on this machine."""
-    from headtohead.arm import Arm
-    from headtohead.forecast import forecast
-
-    return min(forecast(Arm()).step_seconds for _ in range(3))
+def _fastest(seconds: list[float]) -> float | None:
+    """The mean of the fastest third."""
+    taken = sorted(seconds)[: -(-len(seconds) // 3)]
+    return sum(taken) / len(taken) if taken else None
