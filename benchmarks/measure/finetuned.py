@@ -6,13 +6,16 @@ HEADTOHEAD_DATA=… python benchmarks/measure/finetuned.py    # an hour; finishe
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from headtohead import store
+from headtohead.doctor import processor
 from headtohead.store import Record
 
 HERE = Path(__file__).resolve().parents[1]
@@ -33,12 +36,17 @@ def rows(corpus: str) -> list[list[Any]]:
     _, validation, test, minutes, step = zip(*found, strict=True)
     spread = f"{statistics.mean(test):.2%} (sd {100 * statistics.stdev(test):.2f})"
     middle = [f"{statistics.median(minutes):.1f}", f"{statistics.median(step):.0f}"]
-    return [*lines, [corpus, "**mean**", f"{statistics.mean(validation):.2%}", f"**{spread}**", *middle]]
+    return [
+        *lines,
+        [corpus, "**mean**, median of times", f"{statistics.mean(validation):.2%}", f"**{spread}**", *middle],
+    ]
 
 
 def main() -> None:
     said = {
         "command": "python benchmarks/measure/finetuned.py",
+        "machine": f"{os.cpu_count()} cores of an {processor()}",
+        "date": datetime.now(UTC).date().isoformat(),
         "runs": [COMMAND.format(corpus) for corpus in CORPORA],
         "columns": ["corpus", "", "validation accuracy", "test accuracy", "minutes", "ms a step"],
         "rows": [row for corpus in CORPORA for row in rows(corpus)],

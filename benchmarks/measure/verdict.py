@@ -1,6 +1,6 @@
 """The wall time to a verdict: unpaired runs of the best peer one after the other, and paired runs of ours, one a core.
 
-    HEADTOHEAD_HOME=… python benchmarks/measure/verdict.py window-window    # a study of the decoder, of two arms
+    python benchmarks/measure/verdict.py window-window    # a kept study of the decoder, of two arms; some minutes
 
 The study's own runs say how large the effect is and how much runs differ by chance, within pairs and between seeds. The
 runs that 80 % power takes follow from that: Welch's test for unpaired runs, the rule of `headtohead.stats` for pairs.
@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import nct, t
 
-from headtohead import bench, stats, store
-from headtohead.outcome import find_study, load_outcome
+from headtohead import bench, stats
+from headtohead.reproduce import kept
 
 HERE = Path(__file__).resolve().parents[1]
 TASK = "decoder"
@@ -34,14 +35,15 @@ def unpaired_runs(effect: float, sd: float) -> int:
 
 
 def main(name: str, rounds: int = 4, steps: int = 20) -> None:
-    outcome = load_outcome(find_study(name, store.home()))
-    verdicts = outcome.verdicts()
-    control = np.array([row.value for row in outcome.rows[verdicts.title, verdicts.control]])
+    with tempfile.TemporaryDirectory() as room:
+        outcome = kept.unpacked(HERE.parent / "recipes/published/measured" / f"{name}.json", Path(room))
+        verdicts, rows = outcome.verdicts(), outcome.rows
+    control = np.array([row.value for row in rows[verdicts.title, verdicts.control]])
     result = bench.run(TASK, HERE, rounds, steps)
     alone = next(c for c in result.comparisons() if c.what.startswith("runs per hour, peers alone"))
     made = []
     for row in verdicts:
-        variant = np.array([r.value for r in outcome.rows[verdicts.title, row.arm]])
+        variant = np.array([r.value for r in rows[verdicts.title, row.arm]])
         sd = math.sqrt((control.var(ddof=1) + variant.var(ddof=1)) / 2)
         effect = abs(row.verdict.difference)
         theirs, pairs = 2 * unpaired_runs(effect, sd), stats.pairs_for(effect / row.verdict.sd)

@@ -76,9 +76,10 @@ claims = [
         Alike(heads, SHUFFLED),
         Alike(heads, SHIFTED),
         also=(Alike(readings, FRESH),),
+        only="where the order is fixed",
         because="The projection that follows learns any fixed order as well as any other, so little can be read off "
-        "this about what heads do. An order drawn anew at each step is another matter; the published figures rule out "
-        "that this was meant.",
+        "this about what heads do. The report does not say whether its order was drawn once or at every step; drawn "
+        "anew at each step it does harm here, and the claim would not hold.",
         revised="ten pairs left shuffling unresolved. The margin was then 1 % of the loss for some "
         "hours; it was set back to what it had been, and ten pairs were added to the ten.",
     ),

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+import torch
 from documents import VOCABULARY, Untrained, classifier_studied
+from torch import nn
 
 from headtohead import Preparation, Study
-from headtohead.reproduce import Better, Claim, Moves, weight_on
+from headtohead.reproduce import AuditedModule, Better, Claim, Moves, weight_on
 
 FILLING = "paddingpadding"
 
@@ -52,14 +54,32 @@ QUICK = ("train.epochs=2",)  # of `h2h reproduce --quick`
 
 measure = weight_on(FILLING, "filling")
 
+
+class ListedHeads(nn.Module):
+    """An encoder whose queries, keys and values sit in a plain Python list, of which torch knows nothing."""
+
+    def __init__(self, vocab: int = 23, block: int = 16, width: int = 16, heads: int = 2, classes: int = 3) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(vocab, width), nn.Embedding(block, width)
+        self.heads = [[nn.Linear(width, width // heads, bias=False) for _ in "qkv"] for _ in range(heads)]
+        self.fuse, self.classify = nn.Linear(width, width), nn.Linear(width, classes)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids) + self.place(torch.arange(ids.shape[1]))
+        outs = [nn.functional.scaled_dot_product_attention(q(x), k(x), v(x)) for q, k, v in self.heads]
+        return self.classify((x + self.fuse(torch.cat(outs, dim=-1))).mean(dim=1))
+
+
 claims = [
     Claim(
         "001.3",
         Moves(padding, "no mask", "filling/before", "filling/after"),
         also=(
             Moves(padding, "no mask and attention never trained", "filling/before", "filling/after"),
+            AuditedModule(ListedHeads, "heads in a plain list", check="registered"),
             Better(padding, "masked, not filled"),
         ),
+        only="where attention learns",
         because="Only where attention learns. The report's own queries, keys and values never did, as its parameter "
         "count shows, and of such a model the runs cannot tell. A mask makes the question idle: padding "
         "gets no weight at all.",

@@ -4,9 +4,10 @@ h2h run recipes/published/shakespeare.py
 
 Then, with the report's own sentences:
 
-h2h attend shakespeare/control "Against him first: he's a very dog to the commonalty. " --out map.png
-h2h generate shakespeare/control "I would say the truth; but to accuse" --greedy --tokens 18
-h2h generate shakespeare/control "Python Here! Hello World!" --greedy --tokens 18
+h2h attend shakespeare/control "Python Here! Hello World!" --out map.png
+h2h attend sharpening/control "I would say the truth; but to accuse" --film --layer 0 --head 0 --out film.png
+h2h generate shakespeare/control "Hello world! This is Python! " --greedy --tokens 18
+h2h generate shakespeare/control "Against him first: he's a very dog to the commonalty. " --greedy --tokens 18
 
 As published, 20 epochs at a constant 3e-5, four hours on one core:
 

@@ -30,6 +30,7 @@ claims = [
         "002.4",
         Moves(sharpening, "control", "entropy/before", "entropy/after"),
         picture="sharpening",
+        only="in 250 steps, by entropy",
         because="In 250 steps, a twentieth of one of the report's twenty epochs, and measured as the entropy of a "
         "token's weights, the mean over all heads of held-out windows: what is looked at then is not measured.",
         revised=OWN_START,

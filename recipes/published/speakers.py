@@ -92,7 +92,10 @@ claims = [
         ),
         because="Half of it, by bits a byte, for word perplexity depends on how many words are unknown. With a third "
         "of each in training Obama loses his lead over W. Bush, of whom no sentence was found in the training text; "
-        "his lead over H. Bush stays what it was, so the training text is not its cause.",
+        "his lead over H. Bush stays what it was. The two texts differ in more than in who speaks: the third of each "
+        "is a fifth as long and read 23 times instead of 5, in byte pairs of its own. But by a model of "
+        "his own sentences each, too, H. Bush is the hardest of the three to predict, if by a text that is a tenth "
+        "shorter.",
         revised="what is tested was changed twice. That Obama has no lead where a third is his, which "
         "decides it, stood beside it at first.",
     )

@@ -27,6 +27,7 @@ claims = [
         *(Alike(widths, f"hidden={width}") for width in (16, 32, 512)),
         Alike(widths, "hidden=512", than="hidden=16"),
         also=(Alike(widths, "hidden=32", than="hidden=16"),),
+        only="in 250 steps",
         because="Only from 16 to 32 is the change within the margin; what whole epochs leave of it is another matter.",
         revised=OWN_START + " That 16 and 512 are compared with each other was added.",
     )

@@ -3,7 +3,7 @@
     h2h demo
 
 Usually two to four minutes on two cores. Expected: all four better than learned positions by a quarter to a third of
-a nat, as far as six pairs tell; see docs/explanation/studies.md for what came of it here.
+a nat, as far as six pairs tell; see docs/log.md for what came of it here.
 """
 
 from headtohead.arm import Arm

@@ -259,7 +259,9 @@ def show(found: Results, screen: Console, *, quick: bool = False) -> None:
     if found.puzzles:
         screen.print(_puzzles(found.puzzles), markup=False, soft_wrap=True)
     for judged in found.claims:
-        screen.print(f"{judged.claim.id} {judged.says}: {judged.word}", markup=False, style="bold", soft_wrap=True)
+        only = f", {judged.claim.only}" if judged.claim.only else ""
+        heading = f"{judged.claim.id} {judged.says}: {judged.word}{only}"
+        screen.print(heading, markup=False, style="bold", soft_wrap=True)
         for line in judged.lines(mark=""):
             screen.print(f"    {line}", markup=False, soft_wrap=True)
     for _, finding in found.interactions:

@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 from headtohead.cli import app
+from headtohead.study import load_study
 from runs.small import start
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,20 @@ def test_commands_are_understood(page: str) -> None:
     for line in typed:
         if not set(line) & set("|<>&;$*~"):
             understood(line)
+
+
+def recipes_named() -> list[str]:
+    """Every recipe that a page, or a recipe's own words, tells people to run."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").rglob("*.py")]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    found = {name for text in texts for name in re.findall(r"h2h (?:run|plan|report) (recipes/[\w/.:]+\w)", text)}
+    return sorted(found - {"recipes/published/mine.py"})  # the reader's own
+
+
+@pytest.mark.parametrize("recipe", recipes_named())
+def test_recipes_that_are_named_are_studies(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert load_study(recipe).question
 
 
 def shown(page: Path) -> list[tuple[str, list[str]]]:

@@ -40,7 +40,8 @@ shown = [
     Shown("doc000.rope.loss", mine, "Rope", "validation/loss"),
     Shown("doc000.rope.loss", mine, "Rope", "twice/loss", unlike="twice"),
 ]
-claims = [Claim("000.1", Better(mine, "Rope"), because="They turn.", revised="six pairs, not three.")]
+words = dict(because="They turn.", only="in four steps", revised="six pairs, not three.")
+claims = [Claim("000.1", Better(mine, "Rope"), **words)]
 """
 
 
@@ -57,12 +58,12 @@ def clone(text: Path) -> Path:
 
 
 def test_from_training_to_the_ledger(clone):
-    forecast = h2h("reproduce", "000", "--forecast-only", "--json").json
+    forecast = h2h("reproduce", "000", "--forecast-only", "--json", "--jobs", "1").json
     assert [s["runs"] for s in forecast["studies"]] == [12]
     done = h2h("reproduce", "000", "--keep", "--jobs", "1")
     assert done.code == 0, done.err
     assert "forecast: " in done.err
-    assert "Rotary positions beat learned ones" in done.out
+    assert "Rotary positions beat learned ones: holds, in four steps" in done.out
     assert "twice" in done.out
     assert (clone / "measured" / "mine.json").is_file()
     # again: nothing to train, the same bits
@@ -80,7 +81,7 @@ def test_from_training_to_the_ledger(clone):
     assert first["mark"] == "worse"
     assert h2h("reproduce", "--claims").code == 0
     page = Path("docs/claims.md").read_text()
-    assert "They turn." in page
+    assert "It **holds**, in four steps. They turn." in page
     assert "*Changed after earlier results had been seen*: Six pairs, not three." in page
     assert all(run in page for run in claim["findings"][0]["runs"])
     readme = Path("README.md").read_text()
@@ -89,7 +90,8 @@ def test_from_training_to_the_ledger(clone):
     # a recipe that has changed is not what is stored, and its runs are those that are missing
     for old, new, runs in (("seeds=6", "seeds=8", 4), ("train.steps=4", "train.steps=5", 12)):
         (clone / "mine.py").write_text(RECIPE.replace(old, new))
-        assert [s["runs"] for s in h2h("reproduce", "000", "--forecast-only", "--json").json["studies"]] == [runs]
+        told = h2h("reproduce", "000", "--forecast-only", "--json", "--jobs", "1").json
+        assert [study["runs"] for study in told["studies"]] == [runs]
         assert "another version of its recipe" in h2h("reproduce", "--stored").out
     (clone / "mine.py").write_text(RECIPE)
     # a damaged file is no reason to write down that nothing was tested
@@ -113,7 +115,7 @@ def test_from_training_to_the_ledger(clone):
 
 
 def test_the_small_version(clone):
-    done = h2h("reproduce", "all", "--quick", "--json")
+    done = h2h("reproduce", "all", "--quick", "--json", "--jobs", "1")
     assert done.code == 0, done.err
     found = done.json
     assert {row["why"] for row in found["figures"]} == {"a small version"}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 from headtohead import Arm, Files, Learned, NoPosition, Reweight, Rope, Study, stats
 from headtohead.errors import InputError
@@ -16,6 +18,7 @@ from headtohead.outcome import Outcome, load_outcome
 from headtohead.reproduce import (
     Alike,
     Audited,
+    AuditedModule,
     Better,
     Claim,
     Closer,
@@ -178,7 +181,10 @@ def test_runs_that_diverge_have_learned_nothing(stored, gone):
 def test_an_arm_is_not_better_by_the_runs_that_did_not_diverge(stored):
     losses = [math.nan] * 3 + near(2.5, 1)[3:]
     outcomes = stored({"Learned": near(3), "Rope": losses, "NoPosition": near(2.5, 2)}, margin=None)
-    assert Better(STUDY, "Rope").judge(outcomes).word == "unresolved"
+    found = Better(STUDY, "Rope").judge(outcomes)
+    assert found.word == "unresolved"
+    assert found.effect.endswith("; 3 of 10 runs of Rope diverged")
+    assert "runs of" not in Better(STUDY, "NoPosition").judge(outcomes).effect
     assert Better(STUDY, "Rope", than="NoPosition").judge(outcomes).word == "unresolved"
     assert Better(STUDY, "NoPosition").judge(outcomes).word == "holds"
     (note,) = [n for n in outcomes(STUDY).verdicts().notes if "diverged" in n]
@@ -357,6 +363,26 @@ def test_an_audit_is_evidence():
     token = Audited("model.fusion", Reweight(over="token"), arm).judge(lambda _: pytest.fail("no run is needed"))
     assert token.word == "holds"
     assert "nothing wrong found" in token.says
+
+
+class Listed(nn.Module):
+    """A hidden layer that torch does not know of."""
+
+    def __init__(self, keep: bool = False) -> None:
+        super().__init__()
+        self.embed, self.out = nn.Embedding(23, 8), nn.Linear(8, 3)
+        self.hidden = nn.ModuleList([nn.Linear(8, 8)]) if keep else [nn.Linear(8, 8)]
+
+    def forward(self, ids):
+        return self.out(self.hidden[0](self.embed(ids)).mean(dim=1))
+
+
+@pytest.mark.parametrize(("module", "word"), [(Listed, "does not hold"), (partial(Listed, keep=True), "holds")])
+def test_one_check_of_a_module_is_evidence(module, word):
+    found = AuditedModule(module, "a list", check="registered").judge(lambda _: pytest.fail("no run is needed"))
+    assert found.word == word
+    assert found.says.startswith("audit of a list: ")
+    assert ("hidden[0].weight" in found.says) == (word == "does not hold")
 
 
 def test_any_figure_of_an_arm_is_corrected_for_the_other_arms(stored):

@@ -10,6 +10,7 @@ from headtohead.reproduce.evidence import Claim
 from headtohead.reproduce.kinds import (
     Alike,
     Audited,
+    AuditedModule,
     Better,
     Closer,
     Interaction,
@@ -25,6 +26,7 @@ from headtohead.reproduce.tables import Shown
 __all__ = [
     "Alike",
     "Audited",
+    "AuditedModule",
     "Better",
     "Claim",
     "Closer",

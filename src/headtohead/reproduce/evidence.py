@@ -71,6 +71,7 @@ class Claim:
     evidence: tuple[Evidence, ...]
     also: tuple[Evidence, ...]
     because: str
+    only: str  # where its verdict is confined to something: "in 250 steps"
     picture: str  # of the gallery
     revised: str  # what of its design was changed after results had been seen
 
@@ -80,6 +81,7 @@ class Claim:
         *evidence: Evidence,
         also: Sequence[Evidence] = (),
         because: str = "",
+        only: str = "",
         picture: str = "",
         revised: str = "",
     ) -> None:
@@ -87,6 +89,7 @@ class Claim:
         object.__setattr__(self, "evidence", evidence)
         object.__setattr__(self, "also", tuple(also))
         object.__setattr__(self, "because", because)
+        object.__setattr__(self, "only", only)
         object.__setattr__(self, "picture", picture)
         object.__setattr__(self, "revised", revised)
 

@@ -60,7 +60,8 @@ class Compared:
                 list(base.values()), values, self._margin(outcome, base), better=better_way(name)
             )
             v = not_by_survivors(judged[self.arm], control, variant)
-        return v, lambda word: finding(outcome, said, word, name, v, control, variant)
+        effect = effect_text(name, v) + _lost(control, variant)
+        return v, lambda word: finding(outcome, said, word, name, v, control, variant, effect=effect)
 
     def _family(self, outcome: Outcome) -> bool:
         title = title_of(outcome, self.table)
@@ -77,6 +78,16 @@ class Compared:
         asked = outcome.said["margin"]
         finite = [x for x in control.values() if math.isfinite(x)]
         return absolute(asked, sum(finite) / len(finite)) if asked is not None and finite else None
+
+
+def _lost(*rows: list[RunRow]) -> str:
+    """Runs that are in no mean: ; 4 of 10 runs of SGD collapsed."""
+    said = ""
+    for one in rows:
+        for bad in ("diverged", "collapsed"):
+            if count := sum(row.status == bad for row in one):
+                said += f"; {count} of {len(one)} runs of {one[0].arm} {bad}"
+    return said
 
 
 @dataclass(frozen=True)
@@ -312,7 +323,24 @@ class Audited(Evidence):
         from headtohead.audit.kept import audit_once
 
         arm = self.arm.set(self.path, self.part)
-        report = audit_once(arm.model, str(self.part), causal=arm.task == "lm")
-        wrong = [f"{found.check} broken, {found.evidence}" for found in report.broken]
-        said = f"audit of {self.part}: {'; '.join(wrong) if wrong else 'nothing wrong found'}"
-        return Finding(said, "does not hold" if wrong else "holds", "", None, "")
+        return _audited(audit_once(arm.model, str(self.part), causal=arm.task == "lm"), str(self.part))
+
+
+@dataclass(frozen=True)
+class AuditedModule(Evidence):
+    """What one check of the audit says of a torch module, as `h2h audit file.py:Class --only CHECK` would."""
+
+    module: Any
+    says: str  # what it is
+    check: str
+
+    def judge(self, outcomes: Outcomes) -> Finding:
+        from headtohead.audit import audit_module
+
+        return _audited(audit_module(self.module, only=(self.check,)), self.says)
+
+
+def _audited(report: Any, what: str) -> Finding:
+    wrong = [f"{found.check} broken, {found.evidence}" for found in report.broken]
+    said = f"audit of {what}: {'; '.join(wrong) if wrong else 'nothing wrong found'}"
+    return Finding(said, "does not hold" if wrong else "holds", "", None, "")
