@@ -71,6 +71,10 @@ class Work(abc.ABC):
         """Measure one set, at the end of a run as a whole; `train` is a part of the training data."""
 
     @abc.abstractmethod
+    def glance(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        """What a look computes of a batch, which may be less than training does."""
+
+    @abc.abstractmethod
     def some(self, name: str, count: int) -> Batch:
         """So many windows or texts of a held-out set, evenly spread."""
 
@@ -133,6 +137,10 @@ class LanguageModelling(Work):
             spec = dataclasses.replace(spec, stride=None, windows=None)
         return evaluate.running_text(model, text, spec, block, device, self.spread(name, last))
 
+    def glance(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert isinstance(model, LanguageModel)
+        return model.token_losses(_tensor(batch.ids, device), _tensor(batch.targets, device))
+
     def some(self, name: str, count: int) -> Batch:
         tokens, block = self.data.held[name].tokens, self.arm.model.block
         last = len(tokens) - block - 1
@@ -182,6 +190,9 @@ class Classification(Work):
         items = (self.data.train if name == "train" else self.data.held[name]).items
         spec, block, classes = self.arm.evaluate, self.arm.model.block, len(self.data.labels)
         return evaluate.labelled(model, items, classes, spec, block, device, self.spread(name, last))
+
+    def glance(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        return self.loss(model, batch, device)
 
     def some(self, name: str, count: int) -> Batch:
         items = self.data.held[name].items
