@@ -45,6 +45,7 @@ claims = [
         only="in 600 steps",
         revised=OWN_START
         + " It was held against token frequencies, and is held against a model that sees no other token. It was "
-        "judged after 250 steps, when nobody makes much use of other tokens yet, and is judged after 600.",
+        "judged after 250 steps, when nobody makes much use of other tokens yet, and is judged after 600, which one "
+        "trial of another seed had shown to be enough.",
     )
 ]
