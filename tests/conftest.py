@@ -1,15 +1,22 @@
-"""One thread a process: the tests run side by side, one process a core. What takes minutes runs with --slow."""
+"""What all tests share: one thread per process, the option --slow, and the fixtures of helpers/."""
 
-import shutil
+import os
+import tempfile
 
 import pytest
 import torch
 
-torch.set_num_threads(1)
+pytest_plugins = [f"helpers.{name}" for name in ("browser", "corpora", "hub", "stores", "terminal", "verdicts")]
+
+torch.set_num_threads(1)  # the tests run side by side, one process per core
+
+# transformers copies code that it is told to trust into this folder, and reads the variable when it is imported
+_MODULES = tempfile.TemporaryDirectory()
+os.environ["HF_MODULES_CACHE"] = _MODULES.name
 
 
 def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="also what takes minutes")
+    parser.addoption("--slow", action="store_true", help="also run tests that take minutes")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -17,23 +24,3 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="takes minutes: ./run test --slow"))
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    """Where it is; whoever needs it and finds none is skipped."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("THE PAGE IS NOT TESTED: Chromium is absent, get it with apt-get install chromium")
-    return found
-
-
-@pytest.fixture(scope="session")
-def browser(chromium):
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="THE PAGE IS NOT TESTED: playwright is absent, get it with pip install playwright"
-    )
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield launched
-        launched.close()

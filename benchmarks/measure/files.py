@@ -40,24 +40,24 @@ def written(path: Path, size: int) -> None:
 def one(path: str) -> dict[str, Any]:
     """In this process: seconds until the tokens are there, the fastest of some steps, memory before and after."""
     from headtohead import Arm, Bpe, Files
-    from headtohead.machine import keep_memory
-    from headtohead.tasks import work_on
-    from headtohead.train import Trainer
+    from headtohead.run.machine import keep_memory
+    from headtohead.training.tasks import task_of
+    from headtohead.training.trainer import Trainer
 
     arm = Arm.of("lm", Files(path=path)).set("tokenizer", Bpe(vocab=2000))
     keep_memory()
     idle, start = _resident(), time.perf_counter()
-    work = work_on(arm)
+    task = task_of(arm)
     read = time.perf_counter() - start
-    model = work.build(0)
-    trainer, times = Trainer(model, arm.train, work.steps, 0), []
+    model = task.build(0)
+    trainer, times = Trainer(model, arm.train, task.steps, 0), []
     now = time.perf_counter()
-    for step in trainer.fit(lambda n: work.loss(model, work.batch(0, n), "cpu")):
+    for step in trainer.fit(lambda n: task.loss(model, task.batch(0, n), "cpu")):
         now, before = time.perf_counter(), now
         times.append(now - before)
         if step.done == STEPS:
             break
-    tokens = sum(len(held.tokens) for held in (work.data.train, *work.data.held.values()))
+    tokens = sum(len(held.tokens) for held in (task.data.train, *task.data.held.values()))
     return {"tokens": tokens, "read": read, "step": min(times), "memory": _resident() - idle}
 
 
@@ -68,7 +68,7 @@ def _resident() -> int:
 
 
 def main() -> None:
-    from headtohead.doctor import processor
+    from headtohead.run.doctor import processor
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:

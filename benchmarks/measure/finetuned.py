@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headtohead import store
-from headtohead.doctor import processor
-from headtohead.store import Record
+from headtohead.run import store
+from headtohead.run.doctor import processor
+from headtohead.run.store import Record
 
 HERE = Path(__file__).resolve().parents[1]
 CORPORA = ("sst2", "movie-reviews")

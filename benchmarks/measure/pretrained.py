@@ -1,4 +1,4 @@
-"""From scratch against pretrained, as `recipes/pretrained.py` asks it: accuracy, and what it costs.
+"""From scratch against pretrained, as `src/headtohead/recipes/pretrained.py` asks it: accuracy, and what it costs.
 
 HEADTOHEAD_DATA=… python benchmarks/measure/pretrained.py    # a quarter of an hour, the first time
 """
@@ -13,15 +13,15 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headtohead import store
-from headtohead.doctor import processor
-from headtohead.metrics import text_of
-from headtohead.outcome import load_outcome
-from headtohead.store import Record
-from headtohead.wording import interval_text, word
+from headtohead.outcome.metrics import text_of
+from headtohead.outcome.outcome import load_outcome
+from headtohead.outcome.wording import interval_text, word
+from headtohead.run import store
+from headtohead.run.doctor import processor
+from headtohead.run.store import Record
 
 HERE = Path(__file__).resolve().parents[1]
-COMMAND = "h2h run recipes/pretrained.py"
+COMMAND = "h2h run pretrained"
 
 
 def main() -> None:

@@ -19,10 +19,14 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import nct, t
 
-from headtohead import bench, stats
-from headtohead.reproduce import kept
+from headtohead.claims import stored as kept
+from headtohead.spec.userfiles import RECIPES
+from headtohead.stats import paired as stats
 
 HERE = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(HERE))
+import steps as bench  # noqa: E402
+
 TASK = "decoder"
 
 
@@ -36,7 +40,7 @@ def unpaired_runs(effect: float, sd: float) -> int:
 
 def main(name: str, rounds: int = 4, steps: int = 20) -> None:
     with tempfile.TemporaryDirectory() as room:
-        outcome = kept.unpacked(HERE.parent / "recipes/published/measured" / f"{name}.json", Path(room))
+        outcome = kept.unpacked(RECIPES / "published" / "measured" / f"{name}.json", Path(room))
         verdicts, rows = outcome.verdicts(), outcome.rows
     control = np.array([row.value for row in rows[verdicts.title, verdicts.control]])
     result = bench.run(TASK, HERE, rounds, steps)

@@ -1,88 +1,50 @@
 """headtohead: does this change to the transformer really help, by how much, and at what cost?
 
-The public names, loaded when first used, so that importing the package does not import torch.
+    import headtohead as h2h
+
+    run = h2h.train("lm", data="shakespeare")
+    outcome = h2h.Study(question="…", control=h2h.Arm(), vary={"model.norm": ["LayerNorm", "RMSNorm"]}).run()
+
+The public names are listed with their homes in `__init__.pyi`, for editors and type checkers. Each is loaded when it is
+first used, so that importing the package does not import torch.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "errors": ["InputError"],
-    "spec": ["Dims", "Part", "Spec", "families", "knob", "parse"],
-    "userfiles": ["load_file"],
-    "parts": [
-        *[
-            "Position",
-            "PositionHooks",
-            "NoPosition",
-            "Learned",
-            "Sinusoidal",
-            "Alibi",
-            "Rope",
-            "Disentangled",
-            "RelativeBias",
-        ],
-        *["Pattern", "Full", "Causal", "Local", "Sinks", "Prefix", "And", "Or"],
-        *["Fusion", "FusionHooks", "Concat", "Shuffle", "Shift", "Reweight"],
-        *["Norm", "LayerNorm", "RMSNorm", "NoNorm"],
-        *["Residual", "PreNorm", "PostNorm", "Sandwich"],
-        *["FeedForward", "Mlp", "Gated"],
-        *["Pooling", "Mean", "First", "Max"],
-    ],
-    "attention": ["Biases", "Cache"],
-    "model": ["Classifier", "HeadSpec", "InitSpec", "LanguageModel", "ModelSpec", "Trunk"],
-    "count": ["Breakdown", "breakdown"],
-    "taps": ["capture", "explicit"],
-    "parts.optimizers": ["Optimizer", "AdamW", "Adam", "SGD", "Adagrad", "Muon"],
-    "parts.schedules": ["Schedule", "Constant", "WarmupCosine", "OneCycle"],
-    "parts.samplings": ["Sampling", "RandomWindows", "ShuffledWindows"],
-    "data.tokenizers": ["Tokenizer", "Vocabulary", "Word", "Bpe", "Character", "Byte", "Pieces"],
-    "data.preparations": ["Preparation", "AsIs", "Lowercase", "Plays"],
-    "data.corpora": [
-        "Corpus",
-        "FolderCorpus",
-        "Sotu",
-        "Speeches",
-        "Sst2",
-        "Shakespeare",
-        "MovieReviews",
-        "Files",
-        "Held",
-    ],
-    "data.splits": ["DataSpec"],
-    "pretrained.start": ["Start", "Fresh", "Pretrained"],
-    "train": ["TrainSpec", "Trainer"],
-    "evaluate": ["EvalSpec"],
-    "arm": ["Arm", "RunSpec"],
-    "runs": ["execute"],
-    "trained": ["Trained", "load_trained"],
-    "store": ["Record", "find_run"],
-    "predict": ["classify", "score"],
-    "generate": ["Generated", "Sampling"],
-    "inspect.maps": ["Maps"],
-    "study": ["Study", "load_study"],
-    "stats": ["compare", "compare_all"],
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+@functools.cache
+def _homes() -> dict[str, str]:
+    """Public name → the module that defines it."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    return {
+        alias.name: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
 
 
 def __getattr__(name: str) -> Any:
-    if not name[:1].isupper() and name not in _HOME_OF:  # a file of the package, or nothing: parts have capitals
-        raise AttributeError(f"module 'headtohead' has no attribute '{name}'")
-    if name in _HOME_OF:
-        return getattr(importlib.import_module(f"headtohead.{_HOME_OF[name]}"), name)
-    # It may be a part that is not listed above: a new one is written in its family's file and nowhere else.
-    for members in importlib.import_module("headtohead.spec").families(None).values():
-        if name in members:
-            return members[name]
+    if name == "__all__":
+        return ["__version__", *sorted(_homes())]
+    home = _homes().get(name)
+    if home is not None:
+        value = globals()[name] = getattr(importlib.import_module(home), name)
+        return value
+    if name[:1].isupper():  # a part that is not listed: a new one is written in its family's file and nowhere else
+        for members in importlib.import_module("headtohead.spec").families(None).values():
+            if name in members:
+                return members[name]
     raise AttributeError(f"module 'headtohead' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*globals(), *_homes()]

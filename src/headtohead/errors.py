@@ -1,26 +1,33 @@
-"""What goes wrong by the user's hand, said in one line."""
+"""Errors in the user's input, each reported in one line."""
 
 from __future__ import annotations
 
 import difflib
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong. The message is one line that names the cause and the remedy."""
+    """The user's input is wrong. The message is one line that names the cause and the remedy."""
 
     exit_code = 2
 
 
 class Unavailable(InputError):  # noqa: N818
-    """This machine lacks something: a package, a network, room on the disk. One line, with the remedy."""
+    """This machine lacks something, such as a package, a network or disk space. The message names the remedy."""
 
     exit_code = 3
 
 
+class PartFailed(InputError):  # noqa: N818
+    """The user's own code raised an exception. The message is that of `failure`."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error message for a name nobody knows: the closest one, and all of them."""
+    """Return the end of an error message about an unknown name: the closest known name, and all of them."""
     known = sorted(known)
     lower = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
@@ -28,28 +35,86 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"{hint}known: {', '.join(known) or 'none'}"
 
 
-OUT_OF_MEMORY = "out of memory: make model.width or train.batch smaller, or run fewer side by side with --jobs"
+def it_has(name: str, known: Iterable[str]) -> str:
+    """The end of an error message for a name that a file lacks: the closest name, and all of them in order."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}it has {', '.join(known) or 'none'}"
+
+
+OUT_OF_MEMORY = "out of memory: make model.width or train.batch smaller, or run fewer processes with --jobs"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """torch says so with a plain RuntimeError on the processor, and with one of its own on other devices."""
-    said = ("can't allocate memory", "not enough memory", "out of memory", "Storage size calculation overflowed")
+    """Whether an error means that memory ran out. On a CPU, torch raises a plain RuntimeError."""
+    messages = ("can't allocate memory", "not enough memory", "out of memory", "Storage size calculation overflowed")
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+        isinstance(error, RuntimeError) and any(message in str(error) for message in messages)
     )
 
 
 def describe(error: BaseException, file: Path | None = None) -> str:
-    """An exception of the user's code in one line, with the line of their file where it arose."""
+    """Describe an exception of the user's code in one line, with the line number in their file."""
     if isinstance(error, InputError):
         return str(error)
     if is_out_of_memory(error):
         return OUT_OF_MEMORY
-    text = " ".join(str(error).split()) or "no message"
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace is not None:
         if file is not None and Path(trace.tb_frame.f_code.co_filename) == file:
             line = trace.tb_lineno
         trace = trace.tb_next
-    return f"{type(error).__name__}: {text[:300]}" + (f" (line {line})" if line else "")
+    return _said(error) + (f" (line {line})" if line else "")
+
+
+def _said(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+# -- exceptions of the user's own code ---------------------------------------------------------------------------------
+
+PACKAGE = Path(__file__).resolve().parent
+TYPED = ("<stdin>", "<ipython-input")  # code without a file that the user typed
+LONGEST_LINE = 120  # characters of a source line that are shown
+
+
+def failure(error: BaseException, ours: bool = False) -> str:
+    """An exception in two lines: file, line and message, then the source line. The place is the last one in the user's
+    own code; with `ours`, where there is none, the last one in this package. Without a place, or where the message
+    already says what to do, it is the line of `describe`."""
+    if isinstance(error, InputError) or is_out_of_memory(error):
+        return describe(error)
+    place = _place(error, ours)
+    if place is None:
+        return describe(error)
+    file = Path(place.filename)
+    shown = file.relative_to(PACKAGE.parent) if file.is_relative_to(PACKAGE) else file.name
+    line = (place.line or "").strip()
+    code = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
+    return f"{shown}:{place.lineno}: {_said(error)}" + (f"\n    {code}" if code else "")
+
+
+def is_users(error: BaseException) -> bool:
+    """Whether an exception came out of the user's own code."""
+    return _place(error, ours=False) is not None
+
+
+def _place(error: BaseException, ours: bool) -> traceback.FrameSummary | None:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name != "__torch_dispatch__"]
+    users = [frame for frame in frames if _is_users_file(frame.filename)]
+    if not users and ours:
+        users = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)]
+    return users[-1] if users else None
+
+
+@cache
+def _is_users_file(name: str) -> bool:
+    """Whether a file belongs to neither this package, nor Python, nor an installed package."""
+    if name.startswith("<"):
+        return name.startswith(TYPED)
+    file, python = Path(name).resolve(), Path(sysconfig.get_path("stdlib")).resolve()
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    return not (installed or file.is_relative_to(PACKAGE) or file.is_relative_to(python))

@@ -12,9 +12,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from conformance.registry import forgotten
 from headtohead import Classifier, Full, LanguageModel, ModelSpec, Part, families, load_file, parse
 from headtohead.cli import app
+from helpers.registry import forgotten
 
 FILE = '''
 """One new part of every family."""
@@ -171,20 +171,20 @@ def text_of(family: str) -> str:
     return f"{name}({knob}={value})" if knob else name
 
 
-def test_there_is_one_of_every_family(file):
+def test_a_new_part_exists_for_every_family(file):
     assert NEW.keys() == families().keys()
     load_file(file)
     for family, (name, _knob, _value) in NEW.items():
         assert families()[family][name]().family == family
 
 
-def test_nothing_is_left_behind(file):
+def test_forgotten_parts_leave_nothing_registered(file):
     with forgotten():
         load_file(file)
     assert "Wobble" not in families()["position"]
 
 
-def test_it_is_listed(file):
+def test_a_new_part_is_listed(file):
     code, out = h2h("list", "parts", str(file), "--json")
     assert code == 0
     rows = {row["name"]: row for row in json.loads(out)}
@@ -198,7 +198,7 @@ def test_it_is_listed(file):
 
 
 @each
-def test_it_is_read_from_text(file, family):
+def test_a_new_part_is_read_from_text(file, family):
     part = parse(f"{file}:{text_of(family)}")
     name, knob, value = NEW[family]
     assert type(part).__name__ == name
@@ -208,7 +208,7 @@ def test_it_is_read_from_text(file, family):
     assert SMALL.set(family, f"{file}:{text_of(family)}").get(family) == part
 
 
-def test_it_is_saved_and_loaded_by_another_process(file):
+def test_a_new_part_is_saved_and_loaded_by_another_process(file):
     """Which has the JSON and the file it names, and nothing else."""
     load_file(file)
     parts = [parse(text_of(family)) for family in NEW]
@@ -230,7 +230,7 @@ print(json.dumps([[spec.to_json(), spec.id, str(spec)] for spec in specs]))
     assert all(Part.from_json(part.to_json()) == part for part in parts)
 
 
-def test_a_whole_model_is_read_where_nothing_has_been_imported():
+def test_a_model_of_new_parts_loads_without_earlier_imports():
     code = """
 import json, sys
 from headtohead import Spec, parse
@@ -243,7 +243,7 @@ assert Spec.from_json(json.loads(sys.argv[2])).width == 16
 
 
 @each
-def test_it_is_built_and_learns(file, family):
+def test_a_new_part_is_built_and_learns(file, family):
     load_file(file)
     spec = SMALL.set(family, text_of(family))
     ids = torch.randint(1, 19, (4, 12), generator=torch.Generator().manual_seed(0))
@@ -260,7 +260,7 @@ def test_it_is_built_and_learns(file, family):
         assert not torch.equal(model(ids), before)
 
 
-def test_the_model_uses_it(file):
+def test_the_model_uses_a_new_part(file):
     load_file(file)
     ids = torch.randint(1, 19, (4, 12), generator=torch.Generator().manual_seed(0))
     plain = Classifier(SMALL.set("pattern", Full()), vocab=19, classes=3)
@@ -274,7 +274,7 @@ def test_the_model_uses_it(file):
 
 
 @each
-def test_it_passes_the_audit(file, family):
+def test_a_new_part_passes_the_audit(file, family):
     code, out = h2h("audit", f"{file}:{NEW[family][0]}", "--json")
     reports = json.loads(out)
     broken = [f for report in reports for f in report["findings"] if f["status"] == "broken"]

@@ -15,6 +15,9 @@ from headtohead.stats import compare, compare_all, detectable, pairs_for, pairs_
 from . import simulated
 from .simulated import NOISES, PAIRS, PAIRS_OF_EIGHT, STUDIES, called_equivalent, called_real, false_verdicts
 
+pytestmark = pytest.mark.usefixtures("no_advice")
+
+
 # -- false verdicts ----------------------------------------------------------------------------------------------------
 
 
@@ -30,7 +33,7 @@ def by_compare(d: np.ndarray) -> list[list[bool]]:
 
 
 @pytest.mark.parametrize(("n", "arms", "studies"), [(6, 1, 40), (6, 8, 20), (7, 2, 20), (10, 4, 20), (20, 1, 10)])
-def test_many_studies_at_once_are_called_as_one_by_one(n, arms, studies):
+def test_vectorised_verdicts_equal_single_verdicts(n, arms, studies):
     make = np.random.default_rng([n, arms])
     d = (
         make.normal(size=(studies, n, arms))
@@ -70,13 +73,13 @@ def test_four_large_effects_among_eight_are_found_with_six_pairs(size, share):
 
 
 @pytest.mark.parametrize("n", [6, 10, 20])
-def test_the_interval_covers_the_truth_nineteen_times_of_twenty(n):
+def test_intervals_cover_the_truth_in_95_percent_of_studies(n):
     assert 0.935 < simulated.coverage(n) < 0.965
 
 
 @pytest.mark.parametrize("margin", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("n", [6, 10, 20])
-def test_a_difference_of_exactly_the_margin_is_called_equivalent_at_most_once_in_twenty(n, margin):
+def test_a_difference_equal_to_the_margin_is_rarely_equivalent(n, margin):
     found = simulated.equivalent_at_the_margin(n, margin)
     assert found.mean() <= at_most(0.05, len(found))
     d = np.random.default_rng(n).normal(margin, 1.0, size=(20_000, n))
@@ -86,7 +89,7 @@ def test_a_difference_of_exactly_the_margin_is_called_equivalent_at_most_once_in
 
 @pytest.mark.parametrize("n", PAIRS)
 @pytest.mark.parametrize("kind", simulated.SKEWED)
-def test_skewed_differences_as_such_are_called_by_compare_alike(kind, n):
+def test_vectorised_verdicts_of_skewed_values_equal_compare(kind, n):
     """Not what is promised: the table says how often it errs here."""
     found = simulated.false_verdicts_of_skewed(kind, n)
     make = np.random.default_rng([n, list(simulated.SKEWED).index(kind), 5])
@@ -111,7 +114,7 @@ def test_the_docs_show_these_figures():
         *(pytest.param(*case, marks=pytest.mark.slow) for case in itertools.product([7, 9, 12, 20], [1, 4])),
     ],
 )
-def test_effects_are_seen_as_often_as_forecast(n, arms):
+def test_effects_are_detected_as_often_as_forecast(n, arms):
     studies = 2600 if n == 20 else 10_000
     make = np.random.default_rng([n, arms, 7])
     d = (make.normal(size=(studies, n, 1)) + make.normal(size=(studies, n, arms))) / math.sqrt(2)
@@ -123,7 +126,7 @@ def test_effects_are_seen_as_often_as_forecast(n, arms):
 
 @pytest.mark.parametrize("n", [6, 8, 9, 20])
 @pytest.mark.parametrize("arms", [1, 4])
-def test_power_rises_with_the_effect_from_at_most_five_percent(n, arms):
+def test_power_rises_with_the_effect_from_5_percent(n, arms):
     chances = [power(effect, n, arms) for effect in np.linspace(0, 2, 9)]
     assert chances == sorted(chances)
     assert 0 < chances[0] <= at_most(0.05, 3000)
@@ -132,31 +135,31 @@ def test_power_rises_with_the_effect_from_at_most_five_percent(n, arms):
 
 
 @pytest.mark.parametrize("n", [9, 20])
-def test_a_huge_effect_is_always_seen(n):
+def test_a_huge_effect_is_always_detected(n):
     assert [power(effect, n) for effect in (4.0, 8.0, 20.0, 1e3, 1e15)] == pytest.approx([1.0] * 5)
 
 
 @pytest.mark.parametrize("n", [7, 12])
-def test_arms_that_move_together_cost_less_power(n):
+def test_correlated_arms_cost_less_power(n):
     together, apart = (power(3 / math.sqrt(n), n, 8, correlation) for correlation in (0.99, 0.0))
     assert together > apart + 0.03
 
 
-def test_fewer_than_six_pairs_see_nothing():
+def test_fewer_than_six_pairs_have_no_power():
     assert [power(100.0, n) for n in range(6)] == [0.0] * 6
     assert detectable(5) == math.inf
 
 
 @pytest.mark.parametrize("chance", [0.5, 0.8, 0.9])
 @pytest.mark.parametrize(("n", "arms"), [(6, 1), (8, 1), (9, 1), (30, 1), (6, 4), (12, 4)])
-def test_what_is_detectable_is_seen_with_that_chance_and_less_is_not(n, arms, chance):
+def test_detectable_effects_reach_the_asked_power(n, arms, chance):
     effect = detectable(n, arms, chance)
     assert power(effect, n, arms) >= chance
     assert power(effect * 0.995, n, arms) < chance
     assert detectable(n + 3, arms, chance) < effect < detectable(n, arms, chance + 0.05)
 
 
-def test_eighty_percent_is_the_chance_unless_told_otherwise():
+def test_power_defaults_to_80_percent():
     assert detectable(10) == detectable(10, 1, 0.8)
     assert pairs_for(0.7) == pairs_for(0.7, 1, 0.8)
     assert pairs_for_equivalence(0.7) == pairs_for_equivalence(0.7, 0.8)
@@ -166,12 +169,12 @@ def test_eighty_percent_is_the_chance_unless_told_otherwise():
 @pytest.mark.parametrize(
     ("effect", "arms"), [(0.3, 1), (0.6, 1), (0.9, 1), (1.3, 1), (2.0, 1), (9.0, 1), (0.8, 4), (1.5, 4)]
 )
-def test_pairs_for_are_the_fewest(effect, arms, chance):
+def test_pairs_for_returns_the_smallest_number(effect, arms, chance):
     fewest = next(n for n in itertools.count() if power(effect, n, arms) >= chance)
     assert pairs_for(effect, arms, chance) == fewest
 
 
-def test_larger_effects_need_no_more_pairs_and_tiny_ones_more_than_anyone_has():
+def test_larger_effects_need_fewer_pairs():
     needed = [pairs_for(effect) for effect in np.geomspace(0.05, 10, 25)]
     assert needed == sorted(needed, reverse=True)
     assert needed[0] == pytest.approx(((1.96 + 0.8416) / 0.05) ** 2, rel=0.01)
@@ -179,14 +182,14 @@ def test_larger_effects_need_no_more_pairs_and_tiny_ones_more_than_anyone_has():
     assert pairs_for(1e-3) is pairs_for(0.0) is pairs_for(math.nan) is None
 
 
-def test_nobody_has_more_than_ten_thousand_pairs_but_up_to_there_they_are_counted():
+def test_pairs_for_counts_up_to_ten_thousand():
     assert power(0.03, 9000) > 0.8
     assert pairs_for(0.03) == pytest.approx(((1.96 + 0.8416) / 0.03) ** 2, rel=0.01)
 
 
 @pytest.mark.parametrize("chance", [0.5, 0.8, 0.9])
 @pytest.mark.parametrize("margin", [0.4, 0.7, 1.0, 1.4])
-def test_so_many_pairs_call_equal_arms_equivalent_and_one_less_does_not(margin, chance):
+def test_pairs_for_equivalence_returns_the_smallest_number(margin, chance):
     n, studies = pairs_for_equivalence(margin, chance), 30_000
     make = np.random.default_rng(n)
     error = 2.5 * math.sqrt(chance * (1 - chance) / studies)

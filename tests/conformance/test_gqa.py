@@ -25,8 +25,7 @@ from headtohead import (
     capture,
     explicit,
 )
-
-from .small import SMALL, VOCAB, T, close, gradients, language_model, stirred, text
+from helpers.models import SMALL, VOCAB, T, close, gradients, language_model, stirred, text
 
 POSITIONS = [Learned(), Rope(), Alibi(), Disentangled(span=3), RelativeBias()]
 HEADS, WIDTH = SMALL.heads, SMALL.width
@@ -62,7 +61,7 @@ def test_shared_heads_are_repeated_heads(kv_heads, position, qk_norm):
 
 
 @pytest.mark.parametrize("kv_heads", [None, HEADS, HEADS // 2, 1])
-def test_keys_and_values_are_as_small_as_they_say(kv_heads):
+def test_keys_and_values_have_the_shared_size(kv_heads):
     model = LanguageModel(SMALL.set("kv_heads", kv_heads), VOCAB)
     d, cache = SMALL.dims.head_width, model.new_cache()
     model(text(2, 5), cache=cache)
@@ -73,7 +72,7 @@ def test_keys_and_values_are_as_small_as_they_say(kv_heads):
         assert layer.k.shape == layer.v.shape == (2, kv_heads or HEADS, 5, d), "the cache holds each head once"
 
 
-def test_no_kv_heads_is_all_of_them():
+def test_kv_heads_default_to_all_heads():
     """Not set and set to the number of heads are two specs and one model."""
     ids = text(2)
     a, b = SMALL, SMALL.set("kv_heads", HEADS)
@@ -81,7 +80,7 @@ def test_no_kv_heads_is_all_of_them():
     assert a.id != b.id
 
 
-def test_query_heads_of_a_group_see_different_things():
+def test_query_heads_of_a_group_differ():
     model = language_model(SMALL.set("kv_heads", 1))
     with torch.no_grad(), capture(model, "trunk.blocks.0.attention.weights") as seen:
         model(text(1))
@@ -93,7 +92,7 @@ def test_query_heads_of_a_group_see_different_things():
 
 
 @pytest.mark.parametrize("norm", [LayerNorm(), RMSNorm()], ids=str)
-def test_q_and_k_are_normed_head_by_head_before_they_are_turned(norm):
+def test_q_and_k_are_normed_by_head_before_rotation(norm):
     spec = SMALL.set("qk_norm", norm).set("position", Rope()).set("kv_heads", 2)
     model = stirred(LanguageModel(spec, VOCAB))
     attention = model.trunk.blocks[0].attention
@@ -118,7 +117,7 @@ def by_hand(norm: nn.Module, x: Tensor) -> Tensor:
     return x / size * norm.weight + (norm.bias if isinstance(norm, nn.LayerNorm) else 0)
 
 
-def test_q_norm_and_k_norm_have_gains_of_their_own():
+def test_q_norm_and_k_norm_have_separate_gains():
     model = language_model(SMALL.set("qk_norm", RMSNorm()))
     found = gradients(model, model(text(3)))
     for n in range(SMALL.layers):
@@ -132,7 +131,7 @@ def test_q_norm_and_k_norm_have_gains_of_their_own():
 
 @pytest.mark.parametrize("head_width", [2, 6, 10])
 @pytest.mark.parametrize("position", POSITIONS, ids=str)
-def test_heads_of_another_width(head_width, position):
+def test_heads_may_have_another_width(head_width, position):
     spec = SMALL.set("head_width", head_width).set("kv_heads", 2).set("position", position)
     model, ids = language_model(spec), text(3)
     attention = model.trunk.blocks[1].attention
@@ -186,7 +185,7 @@ def test_a_tied_head_is_the_token_embedding(head_bias):
 
 
 @pytest.mark.parametrize("head_bias", [False, True])
-def test_an_untied_head_is_its_own(head_bias):
+def test_an_untied_head_has_its_own_weights(head_bias):
     model = language_model(SMALL.set("head_bias", head_bias))
     assert (model.head.bias is not None) == head_bias
     assert model.head.weight.shape == (VOCAB, WIDTH)
@@ -205,7 +204,7 @@ def test_an_untied_head_is_its_own(head_bias):
 @pytest.mark.parametrize("kv_heads", [None, 1])
 @pytest.mark.parametrize("which", ["q", "k", "v", "out"])
 @pytest.mark.parametrize("there", [True, False])
-def test_each_projection_has_its_bias_or_has_none(which, there, kv_heads):
+def test_each_projection_has_the_bias_it_declares(which, there, kv_heads):
     others = not there
     biases = Biases(**{**dict.fromkeys(("q", "k", "v", "out"), others), which: there})
     model = language_model(SMALL.set("biases", biases).set("kv_heads", kv_heads).set("position", Rope()))
@@ -220,7 +219,7 @@ def test_each_projection_has_its_bias_or_has_none(which, there, kv_heads):
         assert found[f"trunk.blocks.0.attention.{which}.bias"].abs().max() > 1e-6
 
 
-def test_a_key_bias_is_cancelled_unless_keys_are_turned():
+def test_a_key_bias_cancels_unless_keys_are_rotated():
     """As its help says: it adds the same number to all scores of a query."""
     biases = Biases(k=True)
     ids = text(2)

@@ -44,8 +44,7 @@ from headtohead import (
     parse,
 )
 from headtohead.spec import alternatives, is_builtin, knobs
-
-from .small import (
+from helpers.models import (
     CLASSES,
     SMALL,
     VOCAB,
@@ -80,7 +79,6 @@ def in_classifiers(part: Part) -> ModelSpec:
 
 every = pytest.mark.parametrize("part", ALL, ids=str)
 every_default = pytest.mark.parametrize("part", defaults(), ids=str)
-every_in_language_models = pytest.mark.parametrize("part", IN_LANGUAGE_MODELS, ids=str)
 every_causal = pytest.mark.parametrize("part", CAUSAL, ids=str)
 
 
@@ -95,7 +93,7 @@ def test_every_family_has_members():
 
 
 @every_default
-def test_says_what_it_is(part):
+def test_every_part_describes_itself(part):
     cls = type(part)
     assert cls.__doc__
     assert not cls.__doc__.startswith(f"{cls.__name__}("), "a dataclass without a docstring makes one of its signature"
@@ -108,7 +106,7 @@ def test_says_what_it_is(part):
 
 
 @every
-def test_is_a_value(part):
+def test_every_part_is_a_hashable_value(part):
     """Equal by content, hashable, frozen."""
     again = type(part)(**{k.name: getattr(part, k.name) for k in knobs(type(part))})
     assert again == part
@@ -127,7 +125,7 @@ def test_different_parts_have_different_ids():
 
 
 @every
-def test_json_and_back(part):
+def test_every_part_survives_json(part):
     data = json.loads(json.dumps(part.to_json(), allow_nan=False))
     again = Part.from_json(data)
     assert again == part
@@ -137,7 +135,7 @@ def test_json_and_back(part):
 
 
 @every
-def test_text_and_back(part):
+def test_every_part_survives_text(part):
     assert parse(str(part)) == part
     spec = model_spec(part)
     assert parse(str(spec)) == spec
@@ -194,7 +192,7 @@ def control_weights(kind: str) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=str)
-def test_what_two_arms_share_starts_equal(arm):
+def test_tensors_shared_by_two_arms_start_equal(arm):
     """Same name, same shape, same seed: the same bits. A different seed: other numbers."""
     for kind, build in builds(arm.set("init", DRAWN)).items():
         ours, theirs, others = control_weights(kind), *(dict(build(seed).named_parameters()) for seed in (5, 6))
@@ -211,7 +209,7 @@ def test_what_two_arms_share_starts_equal(arm):
 
 
 @pytest.mark.parametrize("linear", ["normal", "xavier"])
-def test_the_other_rules_share_too(linear):
+def test_other_init_rules_share_initial_weights(linear):
     control, deeper = SMALL.set("init.linear", linear), SMALL.set("init.linear", linear).set("kv_heads", 1)
     ours, theirs = (dict(LanguageModel(spec, VOCAB, 5).named_parameters()) for spec in (control, deeper))
     for name in ours:
@@ -219,7 +217,7 @@ def test_the_other_rules_share_too(linear):
 
 
 @every_default
-def test_no_two_weights_start_alike(part):
+def test_no_two_tensors_start_equal(part):
     """Every tensor has a stream of its own."""
     for build in builds(model_spec(part, init=InitSpec(linear="torch"))).values():
         drawn = [p for p in build(0).parameters() if p.numel() > 3 and p.std() > 0]
@@ -241,7 +239,7 @@ def test_building_depends_on_the_seed_alone(part):
         assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def test_building_draws_nothing_from_global_streams():
+def test_building_leaves_global_random_state_alone():
     """Two arms built one after the other see the same dropout, whatever the first was made of."""
     for part in defaults():
         for build in builds(model_spec(part, dropout=0.1)).values():
@@ -253,7 +251,7 @@ def test_building_draws_nothing_from_global_streams():
 
 
 @every_default
-def test_is_counted_to_the_unit(part):
+def test_parameter_counts_are_exact(part):
     spec = model_spec(part)
     for classes, build in zip((None, CLASSES), builds(spec).values(), strict=True):
         spec = spec.set("pattern", Full()) if classes and not spec.pooling.reads_all else spec
@@ -303,7 +301,7 @@ def test_a_part_that_says_it_reads_the_future_does(part):
 
 @every_causal
 @pytest.mark.parametrize("layers", [1, 2])
-def test_exactly_the_window_is_seen(part, layers):
+def test_a_pattern_allows_exactly_its_window(part, layers):
     """Other parts neither widen nor narrow what the pattern allows, to the edge and layer by layer."""
     if isinstance(part, Pattern):
         spec, allowed = model_spec(part, layers=layers), table(part.allowed)
@@ -326,14 +324,14 @@ RULES: dict[str, tuple[Pattern, Callable[[int, int], bool]]] = {
 
 
 @pytest.mark.parametrize(("pattern", "rule"), RULES.values(), ids=RULES)
-def test_patterns_say_what_their_names_say(pattern, rule):
+def test_patterns_match_their_definitions(pattern, rule):
     assert torch.equal(table(pattern.allowed), table(rule))
     i, j = torch.arange(T)[:, None], torch.arange(T)[None, :]
     assert torch.equal(pattern.allowed(i, j).expand(T, T), table(rule)), "tensors and numbers disagree"
     assert pattern.is_causal(T) == (not table(rule).triu(1).any())
 
 
-def test_patterns_are_functions_of_place_alone():
+def test_patterns_depend_on_positions_alone():
     """Far from the start, too: a cache asks for one row at a time, at any place."""
     i, j = torch.tensor([[40]]), torch.arange(50)[None]
     for pattern, rule in RULES.values():
@@ -390,7 +388,7 @@ def test_a_gradient_never_reaches_padding(part):
 
 @every
 @pytest.mark.parametrize("path", ["fused", "explicit"])
-def test_a_text_of_nothing_but_padding_is_harmless(part, path):
+def test_a_text_of_padding_gives_finite_outputs(part, path):
     """Finite outputs and gradients, and no effect on the texts beside it."""
     models = [classifier(in_classifiers(part))]
     models += [language_model(model_spec(part))] if part in IN_LANGUAGE_MODELS else []
@@ -448,7 +446,7 @@ PROMPTS = {"right": [5, 2, 1], "left": [5, 2, 1]}
 @every_causal
 @pytest.mark.parametrize("steps", STEPS)
 @torch.no_grad()
-def test_cached_is_uncached(part, steps):
+def test_cached_outputs_equal_uncached(part, steps):
     model, ids = language_model(causal_spec(part, kv_heads=2)), text(2)
     close(in_steps(model, ids, None, STEPS[steps], 0), model(ids))
 
@@ -456,7 +454,7 @@ def test_cached_is_uncached(part, steps):
 @every_causal
 @pytest.mark.parametrize("side", PROMPTS)
 @torch.no_grad()
-def test_cached_after_a_padded_prompt(part, side):
+def test_cached_equals_uncached_after_a_padded_prompt(part, side):
     """Prompts of 5, 2 and 1 tokens in one batch, keep given with them and never again: each row goes on as if alone."""
     model, longest = language_model(causal_spec(part)), max(PROMPTS[side])
     keep = torch.ones(3, T, dtype=torch.bool)
@@ -473,7 +471,7 @@ def test_cached_after_a_padded_prompt(part, side):
 
 @every_causal
 @torch.no_grad()
-def test_cached_prefill_in_chunks_of_padding_and_text(part):
+def test_cached_prefill_in_chunks_equals_uncached(part):
     """Chunks that end inside the padding, hold nothing but padding, or have none; keep comes with each, or with the
     first ones only."""
     model, ids = language_model(causal_spec(part)), text(4)
@@ -492,7 +490,7 @@ def test_cached_prefill_in_chunks_of_padding_and_text(part):
 
 
 @torch.no_grad()
-def test_padding_may_come_after_calls_without_a_mask():
+def test_cached_calls_may_add_a_mask_later():
     model, ids = language_model(SMALL), text(2)
     keep = torch.ones(2, T, dtype=torch.bool)
     keep[1, 6:] = False
@@ -504,7 +502,7 @@ def test_padding_may_come_after_calls_without_a_mask():
 
 @every
 @pytest.mark.parametrize("masked", [False, True], ids=["whole texts", "padded texts"])
-def test_explicit_is_fused(part, masked):
+def test_explicit_attention_equals_fused(part, masked):
     """Outputs and the gradient of every weight, with rows that may look at nothing among them."""
     models = [classifier(in_classifiers(part))]
     if part in IN_LANGUAGE_MODELS:
@@ -525,7 +523,7 @@ def test_explicit_is_fused(part, masked):
 
 @pytest.mark.parametrize("path", ["fused", "explicit"])
 @pytest.mark.parametrize("position", [p for p in defaults() if isinstance(p, Position)], ids=str)
-def test_a_row_that_may_look_at_nothing_adds_nothing(position, path):
+def test_a_row_with_nothing_allowed_gives_zeros(position, path):
     """Its attention is the output bias alone, not an average of what it must not see."""
     spec = model_spec(position, pattern=Local(1) & Prefix(2), biases__out=False)
     model = language_model(spec)
@@ -542,7 +540,7 @@ def test_a_row_that_may_look_at_nothing_adds_nothing(position, path):
 
 @pytest.mark.parametrize("path", ["fused", "explicit"])
 @torch.no_grad()
-def test_what_is_masked_stays_masked_however_low_the_other_scores_are(path):
+def test_masked_keys_stay_masked_when_scores_are_very_low(path):
     """No finite number stands for "not allowed": scores lowered all alike change nothing."""
     spec = model_spec(families()["position"]["RelativeBias"](), pattern=Causal() & Local(3))
     model, keep = stirred(LanguageModel(spec, VOCAB)), torch.ones(2, T, dtype=torch.bool)
@@ -558,7 +556,7 @@ def test_what_is_masked_stays_masked_however_low_the_other_scores_are(path):
 
 @pytest.mark.parametrize("position", [p for p in ALL if isinstance(p, Position) and p.relative], ids=str)
 @torch.no_grad()
-def test_relative_positions_do_not_mind_where_a_text_starts(position):
+def test_relative_positions_ignore_a_shift(position):
     model, ids = language_model(model_spec(position)), text(2)
     here = model(ids)
     for by in (1, 30):
@@ -567,7 +565,7 @@ def test_relative_positions_do_not_mind_where_a_text_starts(position):
 
 @pytest.mark.parametrize("position", [p for p in ALL if isinstance(p, Position)], ids=str)
 @torch.no_grad()
-def test_positions_tell_order(position):
+def test_positions_make_order_matter(position):
     """Turned round, a text reads differently to the last token, unless there is no position at all."""
     model, ids = language_model(model_spec(position, pattern=Full(), layers=1)), text(1)
     swapped = torch.cat([ids[:, :-1].flip(1), ids[:, -1:]], dim=1)
@@ -591,7 +589,7 @@ def test_fusions_are_deterministic_in_evaluation(fusion):
 @pytest.mark.parametrize("norm", [p for p in ALL if isinstance(p, Norm)], ids=str)
 @pytest.mark.parametrize("place", ["norm", "qk_norm", "embedding_norm"])
 @torch.no_grad()
-def test_norms_fit_every_place(norm, place):
+def test_norms_fit_every_place_in_the_model(norm, place):
     spec = SMALL.set("norm", families()["norm"]["NoNorm"]()).set(place, norm)
     model, built = language_model(spec), norm.build(16)
     plain = language_model(SMALL.set("norm", families()["norm"]["NoNorm"]()))
@@ -618,7 +616,7 @@ def fused(text: str, layer: int = 0, training: bool = False) -> list[int]:
     return order
 
 
-def test_shift_and_shuffle_lay_whole_heads_side_by_side():
+def test_shift_and_shuffle_keep_heads_whole():
     assert fused("Concat") == [0, 1, 2, 3]
     assert fused("Shift") == [1, 2, 3, 0]
     assert fused("Shift(by=3)") == [3, 0, 1, 2]
@@ -637,7 +635,7 @@ def test_shift_and_shuffle_lay_whole_heads_side_by_side():
     assert torch.equal(one_head(heads_said()[:, :1], None), heads_said()[:, :1])
 
 
-def test_reweight_is_its_equation():
+def test_reweight_matches_its_equation():
     o, keep = heads_said(), torch.tensor([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1]]).bool()
     ways = itertools.product(("token", "sequence"), ("share", "norm"), ("always", "training"), (True, False))
     for over, by, at, training in ways:
@@ -663,7 +661,7 @@ ACTIVATIONS: dict[str, Callable[[float], float]] = {
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @torch.no_grad()
-def test_feedforwards_are_their_equations(activation):
+def test_feedforwards_match_their_equations(activation):
     x = torch.randn(3, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(8))
     mlp, gated = (
         stirred(parse(f"{n}(activation={activation}, bias=true)").build(SMALL.dims)) for n in ("Mlp", "Gated")
@@ -685,7 +683,7 @@ def test_feedforwards_are_their_equations(activation):
 
 
 @pytest.mark.parametrize("part", [p for p in ALL if isinstance(p, FeedForward)], ids=str)
-def test_feedforwards_mark_what_writes_into_the_stream(part):
+def test_feedforwards_mark_their_output_layer(part):
     built = stirred(part.build(SMALL.dims))
     marked = [m for m in built.modules() if getattr(m, "into_residual", False)]
     assert len(marked) == 1
@@ -699,7 +697,7 @@ def test_feedforwards_mark_what_writes_into_the_stream(part):
     assert (built(x) == built(x)[:1]).all(), "something else writes into the stream"
 
 
-def test_the_pooling_that_reads_one_token_is_refused_where_it_sees_nothing():
+def test_first_token_pooling_is_refused_in_a_causal_model():
     with pytest.raises(ValueError, match="choose another pooling") as error:
         Classifier(SMALL.set("pooling", "First"), VOCAB, CLASSES)
     assert "\n" not in str(error.value)

@@ -84,7 +84,7 @@ lines = st.text(st.sampled_from("ab \r\né𝔘")) | st.text(characters)
 @example(text="\r\n\r\n\r\nb\r", size=1, bom=False)
 @example(text="éééé𝔘𝔘", size=1, bom=False)
 @example(text="\ufeffa", size=3, bom=True)
-def test_joined_pieces_are_the_file(tmp_path, text, size, bom):
+def test_joined_pieces_equal_the_file(tmp_path, text, size, bom):
     assume(text.strip() and (bom or not text.startswith("\ufeff")))
     file = write(tmp_path / "a.txt", b"\xef\xbb\xbf" * bom + text.encode())
     found = list(pieces(file, size))
@@ -108,7 +108,7 @@ def test_pieces_are_cut_at_line_ends_and_long_lines_before_a_space(tmp_path):
     assert list(pieces(str(file.rename(tmp_path / "B.TXT")))) == ["A.TXT"]
 
 
-def test_a_large_file_is_not_held(tmp_path):
+def test_a_large_file_is_not_read_into_memory(tmp_path):
     file = write(tmp_path / "a.txt", b"a line of some words\n" * 1_000_000)
     tracemalloc.start()
     length = sum(map(len, pieces(file, 1 << 16)))
@@ -118,7 +118,7 @@ def test_a_large_file_is_not_held(tmp_path):
     assert peak < 2_000_000 < length
 
 
-def test_pieces_can_be_had_again_and_left_half_read(tmp_path):
+def test_pieces_can_be_read_again_and_left_half_read(tmp_path):
     file = write(tmp_path / "a.txt", "one\ntwo\n")
     assert next(pieces(file, 4)) == "one\n"
     assert list(pieces(file, 4)) == list(pieces(file, 4)) == ["one\n", "two\n"]
@@ -128,13 +128,13 @@ def test_pieces_can_be_had_again_and_left_half_read(tmp_path):
 
 
 @pytest.mark.parametrize("read", [pieces, read_table, fingerprint, check_readable])
-def test_a_file_that_is_not_there(tmp_path, read):
+def test_an_absent_file_is_one_line(tmp_path, read):
     ending = "txt" if read is pieces else "tsv"
     asked = tmp_path / f"trian.{ending}"
-    assert message(read, asked).startswith(f"no file {asked}: {tmp_path} holds none that ends in .txt, .tsv")
+    assert message(read, asked).startswith(f"no file {asked}: {tmp_path} has no file that ends in .txt, .tsv")
     write(tmp_path / f"train.{ending}", "x")
     assert message(read, asked) == f"no file {asked}: did you mean {tmp_path}/train.{ending}?"
-    assert f"{tmp_path} holds train.{ending}" in message(read, tmp_path / "zzzzzzzzzzzzz")
+    assert f"{tmp_path} has train.{ending}" in message(read, tmp_path / "zzzzzzzzzzzzz")
     assert message(read, tmp_path / "no" / "a.txt").endswith(f"there is no folder {tmp_path / 'no'}")
     assert "there is no folder" in message(read, tmp_path / f"train.{ending}" / "a.txt")
 
@@ -142,35 +142,35 @@ def test_a_file_that_is_not_there(tmp_path, read):
 @pytest.mark.parametrize(
     "name", ["a\0b.txt", "x" * 300 + ".txt", "a\nb.txt", "\udcff.txt", "~nobody-of-that-name/a.txt"]
 )
-def test_names_that_cannot_be(tmp_path, name):
+def test_impossible_file_names_are_one_line(tmp_path, name):
     message(pieces, tmp_path / name)
     message(pieces, name)
 
 
-def test_home_is_understood(tmp_path, monkeypatch):
+def test_a_tilde_in_a_path_is_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     write(tmp_path / "a.txt", "home")
     assert list(pieces("~/a.txt")) == ["home"]
 
 
-def test_a_folder(tmp_path):
+def test_a_folder_as_a_text_is_refused(tmp_path):
     for i in range(7):
         write(tmp_path / f"{i}.txt", "x")
     for read in (pieces, read_table, fingerprint):
         assert message(read, tmp_path).endswith(
-            "is a folder: give a file; " + f"{tmp_path} holds 0.txt, 1.txt, 2.txt, 3.txt, 4.txt and more"
+            "is a folder: give a file; " + f"{tmp_path} has 0.txt, 1.txt, 2.txt, 3.txt, 4.txt and more"
         )
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe(tmp_path):
+def test_a_pipe_as_a_text_is_refused(tmp_path):
     os.mkfifo(tmp_path / "a.txt")
-    assert message(pieces, tmp_path / "a.txt").endswith("a.txt is no ordinary file: save its text to one")
+    assert message(pieces, tmp_path / "a.txt").endswith("a.txt is not an ordinary file: save its text to one")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions are another thing here")
-def test_no_permission():
+def test_an_unreadable_file_is_one_line():
     with tempfile.TemporaryDirectory() as folder:
         file = write(Path(folder) / "a.txt", "secret")
         file.chmod(0)
@@ -186,22 +186,22 @@ def test_no_permission():
     assert said == f"no permission to read {file}: its owner can give it, e.g. chmod a+r {file}"
 
 
-def test_endings(tmp_path):
-    known = "(known: .txt for running text; .tsv, .csv, .jsonl, .parquet for tables)"
-    assert message(pieces, write(tmp_path / "a.doc", "x")).endswith(f"a.doc ends in .doc; wanted here: .txt {known}")
-    assert message(pieces, write(tmp_path / "a", "x")).endswith(f"a has no ending; wanted here: .txt {known}")
-    assert message(pieces, write(tmp_path / "a.csv", "x")).endswith(f"a.csv ends in .csv; wanted here: .txt {known}")
-    assert f"wanted here: {', '.join(TABLES)} (known" in message(read_table, write(tmp_path / "a.txt", "x"))
+def test_unknown_file_endings_are_refused(tmp_path):
+    known = "(.txt is for running text; .tsv, .csv, .jsonl, .parquet are tables)"
+    assert message(pieces, write(tmp_path / "a.doc", "x")).endswith(f"a.doc ends in .doc: give .txt {known}")
+    assert message(pieces, write(tmp_path / "a", "x")).endswith(f"a has no file ending: give .txt {known}")
+    assert message(pieces, write(tmp_path / "a.csv", "x")).endswith(f"a.csv ends in .csv: give .txt {known}")
+    assert f"give {', '.join(TABLES)} (.txt" in message(read_table, write(tmp_path / "a.txt", "x"))
     assert check_readable(tmp_path / "a.txt") == tmp_path / "a.txt"
-    assert f"wanted here: {', '.join(SUFFIXES)} (known" in message(check_readable, tmp_path / "a.doc")
+    assert f"give {', '.join(SUFFIXES)} (.txt" in message(check_readable, tmp_path / "a.doc")
 
 
 @pytest.mark.parametrize("ending", [".md", ".text", ".MD", ".rst"])
-def test_running_text_under_another_ending_is_to_be_renamed(tmp_path, ending):
+def test_running_text_with_another_ending_should_be_renamed(tmp_path, ending):
     file = write(tmp_path / f"a{ending}", "x")
     for read in (pieces, check_readable):
         assert message(read, file).endswith(f"a{ending} ends in {ending}: if it is plain text, rename it to .txt")
-    assert "wanted here: .tsv" in message(read_table, file)
+    assert "give .tsv" in message(read_table, file)
 
 
 def both(tmp_path, content):
@@ -215,11 +215,11 @@ def both(tmp_path, content):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\t\n" * 50_000, b"\xef\xbb\xbf", "\u00a0\u3000\n".encode()])
-def test_empty(tmp_path, content):
-    assert both(tmp_path, content) == "FILE is empty: it holds no text, or nothing but white space"
+def test_an_empty_file_is_refused(tmp_path, content):
+    assert both(tmp_path, content) == "FILE is empty, or has only white space: give a file with text"
 
 
-def test_binary(tmp_path):
+def test_a_binary_file_is_refused(tmp_path):
     end = "): give a file of plain UTF-8 text"
     assert both(tmp_path, b"ab\ncd\0ef") == "FILE is binary (a NUL byte in line 2, byte offset 5" + end
     late = b"some words\n" * 200_000
@@ -236,7 +236,7 @@ def test_binary(tmp_path):
 @pytest.mark.parametrize(
     "before", [b"", b"a line\n" * 3, b"a line\n" * 400_000, b"\xef\xbb\xbfa line\n", b"x" * 3_000_000]
 )
-def test_not_utf8(tmp_path, before):
+def test_a_file_that_is_not_utf8_is_refused(tmp_path, before):
     where = f"in line {before.count(10) + 1}, byte offset {len(before) + 3}"
     assert both(tmp_path, before + "café\n".encode("latin1")) == (
         f"FILE is not UTF-8: byte 0xe9 {where}; convert it, e.g. iconv -f latin1 -t utf-8 FILE > NEW"
@@ -254,16 +254,16 @@ def test_the_remedy_for_latin1_works(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_other_unicode(tmp_path, encoding):
+def test_other_unicode_encodings_are_named(tmp_path, encoding):
     said = both(tmp_path, "hello".encode(encoding))
     assert said == f"FILE is not UTF-8 but {encoding.upper()}: convert it, e.g. iconv -f {encoding} -t utf-8 FILE > NEW"
 
 
-def test_no_pieces_of_nothing(tmp_path):
+def test_an_empty_text_has_no_pieces(tmp_path):
     assert message(pieces, write(tmp_path / "a.txt", "x"), 0) == "pieces of 0 characters: give at least 1"
 
 
-def test_fingerprint(tmp_path):
+def test_a_fingerprint_changes_with_the_content(tmp_path):
     content = b"\0anything at all\xff" * 200_000
     file = write(tmp_path / "any.bin", content)
     assert fingerprint(file) == hashlib.sha256(content).hexdigest()[:16]
@@ -297,7 +297,7 @@ rows_of_text = st.lists(st.tuples(cells.filter(str.strip), cells.map(str.strip).
     rows=rows_of_text, bom=st.booleans(), header=st.booleans(), inner=st.sampled_from(["", "\n", "\r\n", "\t", "\r"])
 )
 @pytest.mark.parametrize("ending", TABLES)
-def test_what_is_written_is_read(tmp_path, ending, rows, bom, header, inner):
+def test_written_tables_are_read_back(tmp_path, ending, rows, bom, header, inner):
     header = header or ending in (".jsonl", ".parquet")
     if ending != ".tsv":
         rows = [(f"{t}{inner}{t}", y) for t, y in rows]
@@ -360,7 +360,7 @@ def test_a_damaged_parquet_is_read_or_refused_in_one_line(tmp_path, data):
         ("sst2/test.tsv", 1821, 2, "1", "2"),
     ],
 )
-def test_real_files_without_a_header(file, rows, classes, text, label):
+def test_files_without_a_header_are_read(file, rows, classes, text, label):
     table = read_table(SHARED / file)
     assert table.labels
     assert (len(table.texts), len(set(table.labels)), table.text_column, table.label_column) == (
@@ -384,7 +384,7 @@ def test_columns_are_known_by_their_names(tmp_path, names, turned):
     assert (table.text_column, table.label_column) == tuple(n.strip() for n in names)
 
 
-def test_columns_besides(tmp_path):
+def test_extra_columns_are_ignored(tmp_path):
     file = write(tmp_path / "a.tsv", "idx\tsentence\tlabel\n7\tgood\t1\n8\tbad\t0\n")
     assert read_table(file) == Table(["good", "bad"], ["1", "0"], "sentence", "label")
     file = write(tmp_path / "a.csv", ",text,label\n0,good,1\n1,bad,0\n")  # as pandas writes it
@@ -393,19 +393,19 @@ def test_columns_besides(tmp_path):
     assert read_table(file) == Table(["good one"], ["1"], "Satz", "label")
 
 
-def test_one_known_name_is_enough_for_two_columns(tmp_path):
+def test_one_known_name_identifies_two_columns(tmp_path):
     many = "".join(f"text {i},{i % 2}\n" for i in range(20))
     assert read_table(write(tmp_path / "a.csv", "text,Klasse\n" + many)).label_column == "Klasse"
     assert read_table(write(tmp_path / "a.csv", "Satz,label\n" + many)).text_column == "Satz"
     assert read_table(write(tmp_path / "a.csv", "Satz,label\n" + many), labelled=False).text_column == "Satz"
     numbers = "".join(f"text {i},{i}\n" for i in range(20))  # a running number is no label
     said = message(read_table, write(tmp_path / "a.csv", "text,id\n" + numbers))
-    assert "has no column that is known to be the label (columns: text, id): say which with" in said
+    assert "has no column that is clearly the label (columns: text, id): name the columns with" in said
     assert read_table(tmp_path / "a.csv", labelled=False).text_column == "text"
     assert len(set(read_table(tmp_path / "a.csv", label="id").labels or [])) == 20
 
 
-def test_named_columns(tmp_path):
+def test_columns_can_be_named(tmp_path):
     file = write(tmp_path / "a.csv", "Satz,n,Klasse\nja,1,x\nnein,2,y\n")
     wanted = Table(["ja", "nein"], ["x", "y"], "Satz", "Klasse")
     assert read_table(file, "Satz", "Klasse") == read_table(file, "satz", "klasse") == wanted
@@ -422,37 +422,34 @@ def test_named_columns(tmp_path):
     assert read_table(tmp_path / "a.jsonl").texts == ["ja", "nein"]  # two columns: by what is in them
 
 
-def test_a_column_that_is_not_there(tmp_path):
+def test_an_unknown_column_is_refused(tmp_path):
     file = write(tmp_path / "a.csv", "text,label\nja,1\n")
-    assert "a.csv has no column lable, did you mean label? (columns: text, label): say which" in message(
+    assert "a.csv has no column lable, did you mean label? (columns: text, label): name the" in message(
         read_table, file, label="lable"
     )
     assert "has no column 3 (columns: text, label)" in message(read_table, file, label="3")
     assert "has no column 0 (" in message(read_table, file, label="0")
     assert "has no column 99999999… (" in message(read_table, file, label="9" * 9999).replace("9" * 21, "")
     said = message(read_table, write(tmp_path / "a.tsv", "ja\t1\nnein\t0\n"), text="Satz")
-    assert (
-        "a.tsv has no column Satz (no header; the first row is: ja, 1): say which with --text and --label (a column's"
-        in said
-    )
+    assert "a.tsv has no column Satz (no header; the first row is: ja, 1): name the columns with --text and" in said
 
 
-def test_columns_nobody_can_know(tmp_path):
+def test_unidentifiable_columns_are_refused(tmp_path):
     file = write(tmp_path / "a.tsv", "1\tja\tx\n2\tnein\ty\n")
     said = message(read_table, file)
-    assert said.startswith(
-        f"{file} has no column that is known to be the text or the label (no header; the first row is"
+    assert said.startswith(f"{file} has no column that is clearly the text or the label (no header; the first row is")
+    assert (
+        "name the columns with --text and --label (a column's name, or its number from 1; in a study with --set" in said
     )
-    assert "say which with --text and --label (a column's name, or its number from 1; in a study with --set" in said
     assert "--set data.corpus.text=… and --set data.corpus.label=…)" in said
-    assert "known to be the label (" in message(read_table, file, text="2")
-    assert "known to be the text (" in message(read_table, file, labelled=False)
+    assert "clearly the label (" in message(read_table, file, text="2")
+    assert "clearly the text (" in message(read_table, file, labelled=False)
     assert read_table(file, "2", "3") == Table(["ja", "nein"], ["x", "y"], "2", "3")
     wide = write(tmp_path / "b.tsv", "\t".join("x" * 5000 for _ in range(500)) + "\n")
     assert message(read_table, wide).count("…") == 11  # cells and their number are cut
 
 
-def test_columns_of_one_name_or_one_meaning(tmp_path):
+def test_columns_with_the_same_name_or_meaning_are_refused(tmp_path):
     file = write(tmp_path / "a.csv", "sentence,text,label\na,b,1\n")
     assert "a.csv has more than one column that could be the text: sentence and text (columns" in message(
         read_table, file
@@ -472,8 +469,10 @@ def test_columns_of_one_name_or_one_meaning(tmp_path):
     assert read_table(tmp_path / "a.parquet", "2", "y").texts == ["b"]
 
 
-def test_two_columns_that_look_alike(tmp_path):
-    unclear = "does not make clear which of its columns is the text and which the label (no header; the first row is: "
+def test_two_candidate_columns_are_refused(tmp_path):
+    unclear = (
+        "has two columns, and it is not clear which is the text and which the label (no header; the first row is: "
+    )
     assert f"{unclear}ab, ba)" in message(read_table, write(tmp_path / "a.tsv", "ab\tba\nba\tab\n"))
     numbered = "".join(f"{i}\tthis is text {i // 2 * 2}\n" for i in range(40))  # a running number beside doubled texts
     assert unclear in message(read_table, write(tmp_path / "a.tsv", numbered))
@@ -488,7 +487,7 @@ def test_two_columns_that_look_alike(tmp_path):
     assert read_table(write(tmp_path / "a.tsv", "only one text\t1\n")) == Table(["only one text"], ["1"], "1", "2")
 
 
-def test_a_header_in_unknown_words_is_not_taken_for_a_row(tmp_path):
+def test_a_header_of_unknown_words_is_not_a_row(tmp_path):
     file = write(tmp_path / "a.tsv", "Satz\tKlasse\nja\t1\nnein danke\t0\n")
     said = message(read_table, file)
     assert said.endswith(
@@ -502,24 +501,24 @@ def test_a_header_in_unknown_words_is_not_taken_for_a_row(tmp_path):
     assert len(read_table(write(file, "Satz\ta\n" + words)).texts) == 13  # its label is one of the others
 
 
-def test_a_label_that_is_called_like_a_column(tmp_path):
+def test_a_label_may_equal_a_column_name(tmp_path):
     rows = "document\tthe text of one\nreview\tanother text\ndocument\ta third text\nreview\tthe last\n"
     assert read_table(write(tmp_path / "a.tsv", rows)).labels == ["document", "review", "document", "review"]
 
 
-def test_one_column(tmp_path):
+def test_a_table_of_one_column_has_no_labels(tmp_path):
     end = "not a text and a label: add a column of labels, or train a language model on it"
     assert message(read_table, write(tmp_path / "a.tsv", "text\nja\n")).endswith(f"a.tsv has one column (text), {end}")
     assert read_table(tmp_path / "a.tsv", labelled=False) == Table(["ja"], None, "text", None)
     assert message(read_table, write(tmp_path / "a.tsv", "ja\nnein\n")).endswith(f"a.tsv has one column (ja), {end}")
     assert read_table(tmp_path / "a.tsv", labelled=False) == Table(["ja", "nein"], None, "1", None)
     assert message(read_table, write(tmp_path / "a.csv", "text|label\nja|1\n")).endswith(
-        "has one column (text|label), not a text and a label: its cells look separated by '|', save it with commas"
+        "one column (text|label), not a text and a label: its cells seem to be separated by '|': save it with commas"
     )
     assert message(read_table, write(tmp_path / "a.csv", "text;label\nja\n")).endswith(
-        "has one column (text;label), not a text and a label: its cells look separated by ';', save it with commas"
+        "one column (text;label), not a text and a label: its cells seem to be separated by ';': save it with commas"
     )
-    assert "separated by ',', save it with tabs" in message(read_table, write(tmp_path / "a.tsv", "text,label\nja,1\n"))
+    assert "separated by ',': save it with tabs" in message(read_table, write(tmp_path / "a.tsv", "text,label\nja,1\n"))
     assert "has one column (text), not a text" in message(read_table, write(tmp_path / "a.jsonl", '{"text": "a"}'))
 
 
@@ -534,7 +533,7 @@ def test_a_csv_of_semicolons_or_tabs_is_read(tmp_path, mark, start):
     assert said.endswith(f"line 3: 3 columns where line 1 has 2: put a text with a {name} in it in double quotes")
 
 
-def test_a_semicolon_in_a_csv_of_commas_or_of_texts_alone_is_text(tmp_path):
+def test_a_semicolon_in_a_csv_of_commas_is_text(tmp_path):
     file = write(tmp_path / "a.csv", "text;more,label\nja;nein,1\n")
     assert read_table(file, "text;more", "label").texts == ["ja;nein"]
     assert read_table(write(file, "one; two\nthree\n"), labelled=False).texts == ["one; two", "three"]
@@ -543,7 +542,7 @@ def test_a_semicolon_in_a_csv_of_commas_or_of_texts_alone_is_text(tmp_path):
 # -- tables: what is in them -------------------------------------------------------------------------------------------
 
 
-def test_quotes(tmp_path):
+def test_quoted_fields_are_read(tmp_path):
     assert read_table(write(tmp_path / "a.tsv", 'text\tlabel\n"Yes\t1\nno"\t0\n')).texts == ['"Yes', 'no"']
     assert read_table(write(tmp_path / "a.csv", 'text,label\n"a ""b"",\r\nc",1\r\n')).texts == ['a "b",\r\nc']
     said = message(read_table, write(tmp_path / "a.csv", 'text,label\nja,1\n"nein,0\nja,1\n'))
@@ -557,12 +556,12 @@ def test_quotes(tmp_path):
 
 
 @pytest.mark.parametrize("ending", TABLES)
-def test_a_text_of_ten_megabytes(tmp_path, ending):
+def test_a_field_of_ten_megabytes_is_read(tmp_path, ending):
     rows = [("many words " * 1_000_000, "1"), ("few", "0")]
     assert read_table(write_table(tmp_path / f"a{ending}", rows)).texts == [t for t, _ in rows]
 
 
-def test_line_ends_and_blank_lines(tmp_path):
+def test_line_ends_are_kept_and_blank_lines_skipped(tmp_path):
     for end in ("\n", "\r\n", "\r"):
         for ending, between in ((".tsv", "\t"), (".csv", ",")):
             rows = end.join(("", f"text{between}label", "", f"ja{between}1", f"nein\u2028{between}0", "", ""))
@@ -571,7 +570,7 @@ def test_line_ends_and_blank_lines(tmp_path):
     assert read_table(write(tmp_path / "a.jsonl", rows)).texts == ["ja", "nein\u2028"]
 
 
-def test_rows_of_another_width(tmp_path):
+def test_rows_of_another_width_are_refused(tmp_path):
     said = message(read_table, write(tmp_path / "a.tsv", "text\tlabel\nja\t1\n\nnein\tdanke\t0\n"))
     assert said.endswith("a.tsv, line 4: 3 columns where line 1 has 2: a text holds no tab")
     said = message(read_table, write(tmp_path / "a.csv", 'text,label\n"ja,\nja",1\nnein\n'))
@@ -579,8 +578,8 @@ def test_rows_of_another_width(tmp_path):
 
 
 @pytest.mark.parametrize("hole", ["", " ", "\u3000"])
-def test_holes(tmp_path, hole):
-    fill = "fill it in or take the row out"
+def test_missing_fields_are_refused(tmp_path, hole):
+    fill = "fill it in or remove the row"
     for ending, between in ((".tsv", "\t"), (".csv", ",")):
         file = write(tmp_path / f"a{ending}", f"text{between}label\nja{between}1\n{hole}{between}0\n")
         assert message(read_table, file) == f"{file}, line 3: the text (column text) is empty: {fill}"
@@ -593,7 +592,7 @@ def test_holes(tmp_path, hole):
     assert message(read_table, file) == f"{file}, row 2: the label (column label) is missing: {fill}"
 
 
-def test_holes_in_json_and_parquet(tmp_path):
+def test_missing_values_in_json_and_parquet_are_refused(tmp_path):
     for row in ('{"text": null, "label": 1}', '{"label": 1}'):
         file = write(tmp_path / "a.jsonl", '{"text": "ja", "label": 1}\n' + row)
         assert "line 2: the text (column text) is empty: fill" in message(read_table, file)
@@ -606,24 +605,24 @@ def test_holes_in_json_and_parquet(tmp_path):
     assert "row 2: the label (column label) is missing" in message(read_table, file)
 
 
-def test_texts_that_are_no_strings(tmp_path):
+def test_texts_that_are_not_strings_are_refused(tmp_path):
     for value, kind in ((5, "a number"), (True, "true or false"), (["a"], "a list"), ({"a": 1}, "an object")):
         file = write(tmp_path / "a.jsonl", json.dumps({"text": value, "label": 1}))
-        assert f"a.jsonl, line 1: the text (column text) is not a string but {kind}: say which" in message(
+        assert f"a.jsonl, line 1: the text (column text) is not a string but {kind}: name the" in message(
             read_table, file
         )
     file = write_parquet(tmp_path / "a.parquet", text=[b"ja"], label=[1])
     assert "a.parquet, row 1: the text (column text) is not a string but bytes" in message(read_table, file)
 
 
-def test_labels_that_are_no_labels(tmp_path):
+def test_values_that_cannot_be_labels_are_refused(tmp_path):
     file = write(tmp_path / "a.jsonl", '{"text": "a", "label": [1, 0]}')
     assert "line 1: the label (column label) is a list, neither a string nor a number" in message(read_table, file)
     file = write_parquet(tmp_path / "a.parquet", text=["a"], label=[{"x": 1}])
     assert "row 1: the label (column label) is an object, neither" in message(read_table, file)
 
 
-def test_half_a_character(tmp_path):
+def test_a_lone_surrogate_is_refused(tmp_path):
     file = write(tmp_path / "a.jsonl", '{"text": "a\\ud800", "label": 1}')
     assert message(read_table, file).endswith(
         r"a.jsonl, line 1: \ud800 is half a character: write the file as UTF-8, unescaped"
@@ -656,7 +655,7 @@ def test_categories_of_pandas_are_strings(tmp_path):
     assert read_table(file).labels == ["pos", "neg", "pos"]
 
 
-def test_one_class_is_for_the_caller_to_judge(tmp_path):
+def test_a_table_of_one_class_is_read(tmp_path):
     assert read_table(write(tmp_path / "a.tsv", "text\tlabel\nja\t1\nnein\t1\n")).labels == ["1", "1"]
 
 
@@ -671,35 +670,37 @@ def test_one_class_is_for_the_caller_to_judge(tmp_path):
         ("null", "null, not an object"),
     ],
 )
-def test_lines_that_are_no_objects(tmp_path, row, cause):
+def test_json_lines_that_are_not_objects_are_refused(tmp_path, row, cause):
     said = message(read_table, write(tmp_path / "a.jsonl", '{"text": "a", "label": 1}\n\n' + row + "\n"))
     assert f"a.jsonl, line 3: {cause}" in said
     assert said.endswith(': each line is one object, e.g. {"text": "…", "label": "…"}')
 
 
-def test_tables_without_rows(tmp_path):
-    end = "is an empty table: it has columns (text, label) and no rows"
+def test_a_table_without_rows_is_refused(tmp_path):
+    end = "has columns (text, label) and no rows: give a table with rows"
     assert message(read_table, write(tmp_path / "a.csv", "text,label\n\n")).endswith(end)
     assert message(read_table, write(tmp_path / "a.tsv", "text\tlabel")).endswith(end)
     assert message(read_table, write_parquet(tmp_path / "a.parquet", text=[], label=[])).endswith(end)
-    assert message(read_table, write(tmp_path / "b.parquet", b"")).endswith("b.parquet is empty: it holds no table")
+    assert message(read_table, write(tmp_path / "b.parquet", b"")).endswith(
+        "b.parquet is empty: give a file with a table"
+    )
 
 
-def test_corrupt_parquet(tmp_path):
+def test_a_corrupt_parquet_file_is_refused(tmp_path):
     said = message(read_table, write(tmp_path / "a.parquet", "text,label\nja,1\n"))
-    assert "a.parquet is not a sound parquet file (" in said
+    assert "a.parquet is not a valid parquet file (" in said
     assert said.endswith("): write it again")
     whole = write_parquet(tmp_path / "a.parquet", text=["some words"] * 100, label=[1] * 100).read_bytes()
-    assert "is not a sound parquet file" in message(read_table, write(tmp_path / "a.parquet", whole[:-20]))
+    assert "is not a valid parquet file" in message(read_table, write(tmp_path / "a.parquet", whole[:-20]))
     broken = whole[:4] + b"\xff" * 40 + whole[44:]
-    assert "is not a sound parquet file" in message(read_table, write(tmp_path / "a.parquet", broken))
+    assert "is not a valid parquet file" in message(read_table, write(tmp_path / "a.parquet", broken))
     latin = pyarrow.array([b"caf\xe9"]).cast(pyarrow.string(), safe=False)
-    assert "is not a sound parquet file ('utf-8' codec can't decode" in message(
+    assert "is not a valid parquet file ('utf-8' codec can't decode" in message(
         read_table, write_parquet(tmp_path / "a.parquet", text=latin, label=[1])
     )
 
 
-def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+def test_parquet_without_pyarrow_names_the_install_command(tmp_path, monkeypatch):
     file = write_parquet(tmp_path / "a.parquet", text=["ja"], label=[1])
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(Unavailable) as caught:

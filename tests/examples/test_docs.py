@@ -3,31 +3,26 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from headtohead.cli import app
-from headtohead.study import load_study
-from runs.small import start
+from headtohead.spec.userfiles import RECIPES
+from headtohead.study.recipes import load_study
+from helpers.docs import ROOT, blocks, run, understood, walk
+from helpers.terminal import start
 
-ROOT = Path(__file__).parents[2]
-PAGES = ["docs/how-to/add-a-part.md", "docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
-# a hundred runs, or a minute of commands that tests/look, puzzles, report and search type too
+PAGES = ["docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
+# these train a hundred runs, or take a minute with commands that tests/cli covers
 SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report", "search")]
 PAGES += [pytest.param(page, marks=pytest.mark.slow) for page in SLOW]
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-
-
 @pytest.mark.parametrize("page", PAGES)
-def test_page(page: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_commands_and_programs_of_a_page_run(
+    page: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     cache = tmp_path_factory.getbasetemp().parent / "docs-cache"  # of all processes: each corpus is tokenized once
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     environment |= {"HEADTOHEAD_HOME": str(tmp_path / "h2h-results"), "HEADTOHEAD_CACHE": str(cache)}
@@ -45,19 +40,8 @@ def test_page(page: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactor
                 walk(line, tmp_path, environment, int(code or 0))
 
 
-def understood(line: str) -> None:
-    """Every option of a command is known, and what is given to it is of the right kind."""
-    command: Any = get_command(app)
-    context, arguments = None, shlex.split(line)[1:]
-    while hasattr(command, "resolve_command") and arguments:
-        with command.make_context("h2h", list(arguments), parent=context) as context:
-            _, command, arguments = command.resolve_command(context, arguments)
-    if not hasattr(command, "resolve_command"):  # else a group by itself, such as h2h puzzles
-        command.make_context(command.name, list(arguments), parent=context)
-
-
 @pytest.mark.parametrize("page", SLOW)
-def test_commands_are_understood(page: str) -> None:
+def test_commands_of_slow_pages_parse(page: str) -> None:
     lines = [line for kind, text in blocks(ROOT / page) if kind == "sh" for line in text.splitlines()]
     typed = [line.partition(" # exits with ")[0] for line in lines if line.startswith("h2h ")]
     assert typed
@@ -68,14 +52,14 @@ def test_commands_are_understood(page: str) -> None:
 
 def recipes_named() -> list[str]:
     """Every recipe that a page, or a recipe's own words, tells people to run."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").rglob("*.py")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *RECIPES.rglob("*.py")]
     texts = [page.read_text(encoding="utf-8") for page in pages]
-    found = {name for text in texts for name in re.findall(r"h2h (?:run|plan|report) (recipes/[\w/.:]+\w)", text)}
-    return sorted(found - {"recipes/published/mine.py"})  # the reader's own
+    found = {name for text in texts for name in re.findall(r"h2h (?:run|plan|report) (published/[\w/.:]+\w)", text)}
+    return sorted(found - {"published/mine"})  # the reader's own
 
 
 @pytest.mark.parametrize("recipe", recipes_named())
-def test_recipes_that_are_named_are_studies(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipes_named_in_docs_are_studies(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert load_study(recipe).question
 
@@ -118,22 +102,10 @@ def test_readme_program() -> None:
         run([sys.executable, "-W", "error", "-c", text], ROOT, dict(os.environ), 0)
 
 
-def test_every_file_has_its_line() -> None:
+def test_every_package_has_a_line_in_code_md() -> None:
     tree = (ROOT / "docs" / "explanation" / "code.md").read_text(encoding="utf-8")
-    missing = [f.name for f in (ROOT / "src" / "headtohead").rglob("*.py") if f.name not in tree]
-    assert missing == []
-
-
-def walk(line: str, folder: Path, environment: dict[str, str], wanted: int) -> str:
-    """A line as typed: what a shell must read goes to one, other commands are there at once. What it prints."""
-    if not line.startswith("h2h ") or set(line) & set("|<>&;$*~"):
-        return run(["sh", "-c", line], folder, environment, wanted)
-    done = start(*shlex.split(line)[1:], folder=folder, environment=environment).wait(900)
-    assert done.code == wanted, f"{line}\n{done.out}\n{done.err}"
-    return done.out + done.err
-
-
-def run(command: list[str], folder: Path, environment: dict[str, str], wanted: int) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == wanted, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
+    source = ROOT / "src" / "headtohead"
+    folders = [f for f in source.iterdir() if f.is_dir() and not f.name.startswith("_")]
+    assert [f.name for f in folders if f"{f.name}/" not in tree] == []
+    named = set(re.findall(r"\b\w+\.py\b", tree))
+    assert named - {f.name for f in source.rglob("*.py")} == set()

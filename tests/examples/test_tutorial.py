@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from test_docs import ROOT, blocks, understood
-from test_docs import walk as walk_line
 
-from headtohead.doctor import processor
-from runs.small import Done, h2h
+from headtohead.run.doctor import processor
+from helpers.docs import ROOT, blocks, understood
+from helpers.docs import walk as walk_line
+from helpers.terminal import Done, h2h
 
 TUTORIAL = ROOT / "docs" / "tutorial"
 BUGS = TUTORIAL / "bugs"
@@ -88,12 +88,12 @@ def test_every_command_runs(page: Path, desk: Path, tmp_path_factory, monkeypatc
     assert {figure for figure in figures if figure not in printed} == set()
 
 
-def test_the_page_about_parts_runs_in_short(desk: Path) -> None:
+def test_the_page_about_parts_runs_shortened(desk: Path) -> None:
     walk(PAGES[3], desk, lambda line: line.replace("--steps 300", "--steps 3 --data small.txt"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_command_is_understood(page: Path) -> None:
+def test_commands_of_the_tutorial_parse(page: Path) -> None:
     found = [c.line for kind, text in blocks(page) if kind == "sh" for c in commands(text) if c.line.startswith("h2h ")]
     assert found
     for line in found:
@@ -101,7 +101,7 @@ def test_every_command_is_understood(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, TUTORIAL / "README.md"], ids=lambda page: page.stem)
-def test_links_and_pictures_are_there(page: Path) -> None:
+def test_links_and_pictures_of_the_tutorial_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
     for picture in (ROOT / "docs" / "pictures" / "tutorial").iterdir():
@@ -179,7 +179,7 @@ AUDITED = [
 
 
 @pytest.mark.parametrize("exercise", AUDITED, ids=lambda e: e.part)
-def test_the_audit_finds_it_and_passes_what_is_right(exercise: Exercise, desk: Path) -> None:
+def test_the_audit_finds_each_tutorial_bug_only(exercise: Exercise, desk: Path) -> None:
     assert f"*{exercise.check}*" in solution(exercise.part) or f"broken, {exercise.check}" in solution(exercise.part)
     for right, file in versions(exercise, desk):
         if right and exercise.part in {e.part for e in MAPPED}:
@@ -200,7 +200,7 @@ MAPPED = [
 
 
 @pytest.mark.parametrize("exercise", MAPPED, ids=lambda e: e.part)
-def test_the_map_shows_it_and_not_what_is_right(exercise: Exercise, desk: Path) -> None:
+def test_the_map_shows_each_tutorial_bug_only(exercise: Exercise, desk: Path) -> None:
     assert f"✗ {exercise.check}" in solution(exercise.part) or not exercise.check
     for right, file in versions(exercise, desk):
         part = f"model.{exercise.options[0]}={file}:{exercise.part}"
@@ -225,7 +225,7 @@ def test_the_map_shows_it_and_not_what_is_right(exercise: Exercise, desk: Path) 
             assert ("shows the model the tokens it is to predict" in trained.err) != right
 
 
-def test_a_claim_left_out_is_not_proved_and_one_made_is(desk: Path) -> None:
+def test_only_claims_that_are_made_are_proved(desk: Path) -> None:
     """What the solution of the first exercise says."""
     source = (BUGS / "nearness.py").read_text(encoding="utf-8")
     claimed = desk / "claimed.py"
@@ -234,7 +234,7 @@ def test_a_claim_left_out_is_not_proved_and_one_made_is(desk: Path) -> None:
     assert broken(h2h("audit", f"{claimed}:Nearness", "--json")).keys() == {"decay"}
 
 
-def test_every_bug_is_an_exercise_and_none_is_given_away() -> None:
+def test_every_tutorial_bug_is_an_unspoilt_exercise() -> None:
     files = {f.name for f in BUGS.glob("*.py")}
     assert files == {e.file for e in (*AUDITED, *MAPPED)}
     assert len(files) >= 8

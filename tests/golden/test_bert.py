@@ -4,8 +4,8 @@ import pytest
 
 from headtohead import Classifier, ModelSpec
 from headtohead.pretrained.architectures import bert_spec, bert_weights
+from helpers.comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 
-from .comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 from .copying import bare, filled
 
 transformers = pytest.importorskip("transformers")
@@ -33,7 +33,7 @@ def ours_of(theirs, spec: ModelSpec | None = None) -> Classifier:
     return filled(Classifier(spec, VOCAB, CLASSES), bert_weights(bare(theirs, "bert."), spec))
 
 
-def test_the_norms_are_bert_s(theirs):
+def test_the_norms_are_those_of_bert(theirs):
     spec = bert_spec(theirs.config.to_dict())
     assert spec.norm.eps == spec.embedding_norm.eps == 1e-12
 
@@ -63,6 +63,6 @@ def test_a_changed_part_is_noticed(theirs, path, value):
     assert difference(other, lambda: theirs(ids, attention_mask=keep.long()).logits, ids, keep) > DIFFERENT
 
 
-def test_the_mask_is_noticed(theirs):
+def test_a_changed_mask_is_noticed(theirs):
     ids, keep = texts(VOCAB, [20, 11, 5])
     assert difference(ours_of(theirs), lambda: theirs(ids).logits, ids, keep) > DIFFERENT

@@ -3,8 +3,8 @@
 import pytest
 
 from headtohead import LanguageModel, ModelSpec
+from helpers.comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 
-from .comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 from .copying import bloom_spec, bloom_weights, filled
 
 transformers = pytest.importorskip("transformers")
@@ -32,7 +32,7 @@ def test_logits_are_equal(heads):
 
 
 @pytest.mark.parametrize("pad", ["right", "left"])
-def test_padding(pad):
+def test_logits_are_equal_with_padding(pad):
     theirs = tiny(heads=4)
     ids, keep = texts(VOCAB, [30, 13, 2], pad=pad)
     expected = lambda: theirs(ids, attention_mask=keep.long()).logits

@@ -3,9 +3,9 @@
 import pytest
 
 from headtohead import Disentangled, ModelSpec, Trunk
-from headtohead.model import Seeded
+from headtohead.model.init import Seeded
+from helpers.comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 
-from .comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 from .copying import Weights, deberta_spec, deberta_weights, filled
 
 transformers = pytest.importorskip("transformers")

@@ -5,8 +5,8 @@ import torch
 
 from headtohead import LanguageModel, ModelSpec
 from headtohead.pretrained.architectures import gpt2_spec, gpt2_weights
+from helpers.comparing import DIFFERENT, SAME, counted, difference, parameters, randomised, texts
 
-from .comparing import DIFFERENT, SAME, counted, difference, parameters, randomised, texts
 from .copying import bare, filled
 
 transformers = pytest.importorskip("transformers")
@@ -32,19 +32,19 @@ def test_logits_are_equal(theirs):
     assert difference(ours, lambda: theirs(ids).logits, ids) <= SAME
 
 
-def test_padding_on_the_right(theirs):
+def test_logits_are_equal_with_padding_on_the_right(theirs):
     ids, keep = texts(VOCAB, [17, 9, 1])
     expected = lambda: theirs(ids, attention_mask=keep.long()).logits
     assert difference(ours_of(theirs), expected, ids, keep, at=keep) <= SAME
 
 
-def test_padding_on_the_left(theirs):
+def test_logits_are_equal_with_padding_on_the_left(theirs):
     ids, keep = texts(VOCAB, [17, 9, 1], pad="left")
     expected = lambda: theirs(ids, attention_mask=keep.long(), position_ids=counted(keep)).logits
     assert difference(ours_of(theirs), expected, ids, keep, at=keep) <= SAME
 
 
-def test_step_by_step_with_the_cache(theirs):
+def test_cached_logits_are_equal(theirs):
     ours = ours_of(theirs)
     ids, keep = texts(VOCAB, [17, 9, 1], pad="left")
     cache = ours.new_cache()

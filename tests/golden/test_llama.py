@@ -4,8 +4,8 @@ import pytest
 
 from headtohead import LanguageModel, ModelSpec
 from headtohead.pretrained.architectures import llama_spec, llama_weights
+from helpers.comparing import DIFFERENT, SAME, counted, difference, parameters, randomised, texts
 
-from .comparing import DIFFERENT, SAME, counted, difference, parameters, randomised, texts
 from .copying import bare, filled
 
 transformers = pytest.importorskip("transformers")
@@ -52,7 +52,7 @@ def test_logits_are_equal(kv_heads, settings):
 
 
 @pytest.mark.parametrize("pad", ["right", "left"])
-def test_padding(pad):
+def test_logits_are_equal_with_padding(pad):
     theirs = tiny(kv_heads=2)
     ids, keep = texts(VOCAB, [30, 13, 2], pad=pad)
     expected = lambda: theirs(ids, attention_mask=keep.long(), position_ids=counted(keep)).logits

@@ -38,7 +38,8 @@ from headtohead import (
     explicit,
     families,
 )
-from headtohead.attention import Attention, Reach
+from headtohead.model.attention import Attention
+from headtohead.model.mask import Mask
 from headtohead.spec import is_builtin
 
 Vector = list[float]
@@ -268,7 +269,7 @@ def compare(position: Position, pattern: Pattern, kv_heads: int = H, qk_norm=NoN
 
     i, keep = torch.tensor(POSITIONS), torch.tensor(KEEP, dtype=torch.bool)
     rows, columns = i[:, None, :, None], i[:, None, None, :]
-    reach = Reach.of(pattern.allowed(rows, columns) & keep[:, None, None, :], rows, columns, keep)
+    reach = Mask.of(pattern.allowed(rows, columns) & keep[:, None, None, :], rows, columns, keep)
     fused: list[torch.Tensor] = []
     layer.fuse.register_forward_hook(lambda _module, _given, o: fused.append(o))
     with torch.no_grad():
@@ -295,21 +296,21 @@ def reach_of_loops(pattern: Pattern) -> torch.Tensor:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @pytest.mark.parametrize("position", [*POSITION_DEFAULTS, *POSITION_VARIANTS], ids=str)
-def test_a_layer_is_its_equation(position, pattern):
+def test_a_layer_matches_its_equation(position, pattern):
     if type(position) not in EQUATIONS:
         pytest.skip(f"{type(position).__name__} has no second derivation in this file")
     assert compare(position, pattern) >= T  # at the least, the text that is all padding
 
 
-def test_rows_with_nothing_allowed_in_a_text_with_real_tokens():
+def test_rows_with_nothing_allowed_give_zeros():
     assert compare(NoPosition(), Local(2)) > T
 
 
 @pytest.mark.parametrize("position", [Rope(), Alibi(), Disentangled(span=3), RelativeBias()], ids=str)
 @pytest.mark.parametrize("kv_heads", [1, 2])
-def test_shared_keys_and_values(position, kv_heads):
+def test_shared_keys_and_values_match_the_equation(position, kv_heads):
     compare(position, Causal(), kv_heads=kv_heads)
 
 
-def test_biases_and_normed_queries_and_keys():
+def test_biases_and_normed_q_and_k_match_the_equation():
     compare(Rope(), Causal(), kv_heads=2, qk_norm=RMSNorm(), biases=Biases(q=True, k=True, v=True, out=True))

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from headtohead import Dims, ModelSpec, RelativeBias, Trunk
-from headtohead.model import Seeded
+from headtohead.model.init import Seeded
+from helpers.comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 
-from .comparing import DIFFERENT, SAME, difference, parameters, randomised, texts
 from .copying import filled, t5_spec, t5_weights
 
 transformers = pytest.importorskip("transformers")
@@ -60,7 +60,7 @@ def test_a_changed_part_is_noticed(path, value):
     ("buckets", "max_distance"),
     [(32, 128), (16, 40), (8, 20), (4, 3), (10, 50), (64, 256), (6, 1000), (12, 7), (32, 17)],
 )
-def test_every_offset_falls_into_their_bucket(sides, buckets, max_distance):
+def test_every_offset_has_the_bucket_of_t5(sides, buckets, max_distance):
     from transformers.models.t5.modeling_t5 import T5Attention
 
     hooks = RelativeBias(buckets=buckets, max_distance=max_distance, sides=sides).build(

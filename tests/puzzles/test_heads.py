@@ -1,4 +1,4 @@
-"""Puzzles 7 to 13 on the project's own model: closed forms against what the model computes."""
+"""Puzzles 7 to 13 in headtohead's model: closed forms against computed attention."""
 
 import itertools
 import math
@@ -44,7 +44,7 @@ def test_solver_satisfies_checker(number):
         (13, {"slope": 5}, False),
     ],
 )
-def test_checker(number, answer, ok):
+def test_checker_separates_right_from_wrong_answers(number, answer, ok):
     assert puzzle(number).check(**answer).ok is ok
 
 
@@ -160,6 +160,6 @@ def test_one_head_in_one_layer_cannot_do_induction():
         (9, {"width": 0}, "width"),
     ],
 )
-def test_what_is_wrong_is_said(number, given, says):
+def test_wrong_input_is_named(number, given, says):
     with pytest.raises(InputError, match=says):
         puzzle(number, **given)

@@ -1,4 +1,4 @@
-"""Puzzles 1 to 6 and 14: solved, checked, and refused where they have no answer."""
+"""Puzzles 1 to 6 and 14: solutions, checks, and puzzles without an answer."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ INSIDE = "0.3,0.3;1,0;0,1;0,0"  # the first key is a mix of the others
 KEYED = [1, 2, 3, 4, 5, 6, 14]
 
 
-def test_every_puzzle_has_what_a_puzzle_has():
+def test_every_puzzle_is_complete():
     assert list(ALL) == list(range(1, 15))
     for number, kind in ALL.items():
         p = puzzle(number)
@@ -54,7 +54,7 @@ def test_solver_satisfies_checker(number):
         (14, {"query": "0,0,0"}, False),
     ],
 )
-def test_checker(number, answer, ok):
+def test_checker_separates_right_from_wrong_answers(number, answer, ok):
     assert puzzle(number).check(**answer).ok is ok
 
 
@@ -75,7 +75,7 @@ def test_impossible_selection_says_why_and_how_far(number):
 
 
 def test_least_squares_may_not_select_where_a_query_exists():
-    """Scores are 100 times a column of a projection: another key's can be the larger. Then the solver goes further."""
+    """Scores are 100 times a column of a projection: another key can score higher. The solver then searches on."""
     keys = np.array([[1.0, 0.0], [2.0, 5.0], [2.0, -5.0]])
     scores = keys @ np.linalg.lstsq(keys, np.array([100.0, 0, 0]), rcond=None)[0]
     assert scores.argmin() == 0
@@ -118,7 +118,7 @@ def test_unit_key_must_have_length_one():
     assert puzzle(6, query="0,0,0").solve().kind == "impossible"
 
 
-def test_keys_of_the_users_bring_a_query_of_their_own():
+def test_query_is_solved_for_the_users_keys():
     p = puzzle(5, keys="1,0;0,1;3,3;-1,-1")
     assert p.query.shape == (2,)
     assert p.solve().measured.weights.shape == (1, 4)
@@ -126,7 +126,7 @@ def test_keys_of_the_users_bring_a_query_of_their_own():
 
 @pytest.mark.parametrize("number", KEYED)
 @pytest.mark.parametrize("seed", range(3))
-def test_random_keys_never_break_and_never_claim_too_much(number, seed):
+def test_random_keys_get_finite_weights_and_true_claims(number, seed):
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(3, 9)), int(rng.integers(1, 5))
     keys = np.round(rng.normal(size=(n, d)) * 10.0 ** rng.integers(-3, 4), int(rng.integers(0, 4)))
@@ -164,7 +164,7 @@ def test_random_keys_never_break_and_never_claim_too_much(number, seed):
         (lambda: puzzle(3).check(query=",".join(["1"] * 5000)), "5,000 numbers"),
     ],
 )
-def test_what_is_wrong_is_said(call, says):
+def test_wrong_input_is_one_line(call, says):
     with pytest.raises(InputError, match=says) as error:
         call()
     assert "\n" not in str(error.value)

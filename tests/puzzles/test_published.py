@@ -1,9 +1,9 @@
-"""The document's six answers, against its own figures and against softmax."""
+"""The six answers of the course report, against its printed figures and against softmax."""
 
 import numpy as np
 import pytest
 
-from headtohead.puzzles import ledger, puzzle
+from headtohead.puzzles import listing, puzzle
 from headtohead.puzzles.published import QUERIES, averaging_query, keys, least_squares, recovered
 
 
@@ -26,8 +26,8 @@ def test_least_squares_gives_the_published_figures():
     assert np.array_equal(np.round(puzzle(2).solve().found.answer["query"], 4), QUERIES)
 
 
-def test_what_the_published_answers_really_do():
-    rows = {row.puzzle: row for row in ledger.rows()}
+def test_published_answers_have_these_weights():
+    rows = {row.puzzle: row for row in listing.rows()}
     assert list(rows) == [1, 2, 3, 4, 5, 6]
     assert [rows[n].reproduced for n in rows] == [True, True, True, None, None, None]
     assert [rows[n].right for n in rows] == [True, True, True, False, True, None]

@@ -1,4 +1,4 @@
-"""What a query can reach: exactly, in the limit, never; and how far the best is then."""
+"""Which weights a query reaches: exactly, in the limit or not at all."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_softmax_and_distance():
         ([[7, 7], [7, 7]], (0, 1), "exact"),
     ],
 )
-def test_kinds(keys, chosen, kind):
+def test_kind_follows_from_the_hull(keys, chosen, kind):
     keys = np.array(keys, dtype=float)
     target = uniform(len(keys), *chosen)
     found = reach(keys, target)
@@ -93,14 +93,14 @@ def test_nearest_average_beats_random_search():
 
 
 @pytest.mark.parametrize("weights", [[0.4, 0.3, 0.2, 0.1], [0.97, 0.01, 0.01, 0.01], [0.6, 0.4, 0.0, 0.0]])
-def test_weights_to_order(weights):
+def test_chosen_weights_are_reached(weights):
     keys, target = published_keys(), np.array(weights)
     found = reach(keys, target)
     assert found.kind == ("exact" if min(weights) > 0 else "in the limit")
     assert distance(attend(keys, found.query), target) <= (1e-12 if min(weights) > 0 else 1e-6)
 
 
-def test_too_many_weights_to_order():
+def test_weights_outside_the_span_are_impossible():
     target = np.array([0.4, 0.3, 0.2, 0.1])
     found = reach(SQUARE, target)  # log w would have to be a plane over the square
     assert found.kind == "impossible"

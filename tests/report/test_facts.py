@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
 
 import pytest
 
-from headtohead.outcome import load_outcome
+from headtohead.outcome.outcome import load_outcome
 from headtohead.report import facts
-from headtohead.report.along import along, notes, says
-from headtohead.report.amounts import far_off
-from report.stored import stored
+from headtohead.report.number_text import far_off
+from headtohead.report.study_curves import along, notes, says
+from helpers.stores import stored
 
 
-def test_configuration_is_the_difference_alone(home: Path):
+def test_configuration_shows_only_differences(home: Path):
     outcome = stored(home)
     found = facts.configurations(outcome, "")
     assert list(found) == ["Rope", "Alibi"]
@@ -28,9 +29,9 @@ def test_configuration_is_the_difference_alone(home: Path):
 
 def test_a_knob_of_the_same_part_is_named_by_its_path(home: Path):
     outcome = stored(home, {"one": 0.0, "two": 0.0})
-    arms = outcome.said["tables"][0]["arms"]
-    arms[0]["spec"]["model"]["position"] = arms[1]["spec"]["model"]["position"]
-    arms[2]["spec"]["train"]["batch"] = 7
+    arms = outcome.record.tables[0].arms
+    arms[0].spec["model"]["position"] = arms[1].spec["model"]["position"]
+    arms[2].spec["train"]["batch"] = 7
     found = facts.configurations(outcome, "")
     assert found["one"] == []
     assert {s.path for s in found["two"]} == {"model.position.theta", "train.batch"}
@@ -49,11 +50,11 @@ def test_a_knob_of_the_same_part_is_named_by_its_path(home: Path):
         ({}, "none"),
     ],
 )
-def test_settings_are_written_as_people_do(value, says):
+def test_values_are_written_in_short_form(value, says):
     assert facts.written(value) == (says or "And(left=Causal, right=Local(window=8))")
 
 
-def test_failures_are_told_by_arm_and_reason(home: Path):
+def test_failures_are_listed_by_arm_and_reason(home: Path):
     lost = {("Rope", 0): "diverged", ("Rope", 3): "diverged", ("Alibi", 1): "missing", ("Learned", 2): "failed"}
     found = facts.failures(stored(home, lost=lost, seeds=8))
     assert {(f.arm, f.status, f.seeds) for f in found} == {
@@ -65,7 +66,7 @@ def test_failures_are_told_by_arm_and_reason(home: Path):
     assert facts.failures(stored(home, name="whole")) == []
 
 
-def test_confusions_add_up_and_leave_out_what_collapsed(home: Path):
+def test_confusions_are_summed_without_collapsed_runs(home: Path):
     outcome = stored(home, {"Rope": 0.05}, task="classifier", lost={("Rope", 2): "collapsed"})
     learned, rope = facts.confusions(outcome, "")
     assert (learned.seeds, rope.seeds) == (6, 5)
@@ -75,7 +76,7 @@ def test_confusions_add_up_and_leave_out_what_collapsed(home: Path):
     assert facts.confusions(stored(home, name="lm"), "") == []
 
 
-def test_machines_are_told_apart(home: Path):
+def test_different_machines_are_listed(home: Path):
     outcome = stored(home)
     (one,) = facts.machines(outcome)
     assert one.runs == 24
@@ -88,7 +89,7 @@ def test_machines_are_told_apart(home: Path):
     assert [m.runs for m in facts.machines(outcome)] == [23]
 
 
-def test_costs_are_those_of_complete_runs(home: Path):
+def test_costs_come_from_complete_runs_only(home: Path):
     learned, rope, alibi = facts.costs(stored(home, lost={("Rope", n): "diverged" for n in range(5)}), "")
     assert (learned.arm, learned.step_ms, learned.flops, learned.parameters) == ("Learned", 8.0, 10**9, 100_000)
     assert len(rope.values) == 1
@@ -117,7 +118,7 @@ def test_seeds_of_curves_are_counted_arm_by_arm(home: Path):
     assert over({(arm, 1): "failed" for arm in five}, five) == "over 5 to 6 seeds, as many as each arm has"
 
 
-def test_an_arm_that_goes_up_and_away_is_cut_and_told(home: Path):
+def test_an_exploding_curve_is_cut_and_stated(home: Path):
     lost = {("Gone", seed): "diverged" for seed in range(5)} | {("Gone", 5): "missing"}
     outcome = stored(home, {"Rope": -0.01, "Boom": 1e5, "Gone": 0.0}, lost=lost)
     found = along(outcome, "")
@@ -125,7 +126,7 @@ def test_an_arm_that_goes_up_and_away_is_cut_and_told(home: Path):
     assert found.beyond == ["Boom"]
     assert found.top < 10
     assert notes(found) == (
-        "Beyond the edge, where arrows point: Boom, which goes up to 100,007 and ends at 100,003. "
+        "Beyond the edge, where arrows point: Boom, which reaches 100,007 and ends at 100,003. "
         "Not drawn: Gone, of which 5 of its runs diverged and 1 of its runs is missing."
     )
     assert notes(found) in says(found)
@@ -145,29 +146,41 @@ def test_an_arm_that_goes_up_and_away_is_cut_and_told(home: Path):
         ({}, set()),
     ],
 )
-def test_what_is_far_off(reaches, far):
+def test_far_off_finds_outliers(reaches, far):
     assert far_off(reaches, 3.0) == far
 
 
-def test_warnings_of_runs_are_said_once(home: Path):
+def test_warnings_of_runs_are_listed_once(home: Path):
     outcome = stored(home)
     for row in outcome.all_rows:
         path = home / "runs" / row.run / "result.json"
         said = json.loads(path.read_text())
         said["warnings"] = ["67% overlap", *(["it reads ahead"] if row.arm == "Rope" else [])]
         path.write_text(json.dumps(said))
-    assert facts.warnings(load_outcome(outcome.folder)) == ["67% overlap", "Rope: it reads ahead"]
+    assert load_outcome(outcome.folder).warnings == ["67% overlap", "Rope: it reads ahead"]
+
+
+def test_warnings_of_a_diverged_arm_are_listed(home: Path):
+    lost = {("Rope", seed): "diverged" for seed in range(6)} | {("Alibi", 0): "diverged"}
+    outcome = stored(home, lost=lost)
+    for row in outcome.all_rows:
+        path = home / "runs" / row.run / "result.json"
+        said = json.loads(path.read_text())
+        said["warnings"] = [f"{row.status}, seed {row.seed}"] if row.arm in ("Rope", "Alibi") else []
+        path.write_text(json.dumps(said))
+    found = load_outcome(outcome.folder).warnings
+    assert found == ["Rope: diverged, seed 0", "Alibi: complete, seed 1"]
 
 
 def test_differences_are_seed_by_seed(home: Path):
     outcome = stored(home, lost={("Rope", 2): "missing"})
     found = outcome.differences("")
     assert set(found["Rope"]) == {0, 1, 3, 4, 5}
-    assert sum(found["Alibi"].values()) / 6 == pytest.approx(outcome.verdicts()["Alibi"].verdict.difference)
+    assert sum(found["Alibi"].values()) / 6 == pytest.approx(outcome.verdicts["Alibi"].verdict.difference)
 
 
-def test_failures_of_tuned_arms_are_told_by_table(home: Path):
+def test_failures_of_tuned_arms_are_listed_by_table(home: Path):
     outcome = stored(home, {"Rope": -0.3}, lost={("Rope", 0): "diverged"})
-    (table,) = outcome.said["tables"]
-    outcome.said["tables"] = [{**table, "title": "own best"}]
+    tables = tuple(dataclasses.replace(table, title="own best") for table in outcome.record.tables)
+    outcome = dataclasses.replace(outcome, record=dataclasses.replace(outcome.record, tables=tables))
     assert [(f.arm, f.seeds) for f in facts.failures(outcome)] == [("Rope, own best", (0,))]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
+import subprocess
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headtohead.outcome import Outcome
-from headtohead.report.extras import Audited, Extras, Picture, Sample
+from headtohead.outcome.outcome import Outcome, load_outcome
+from headtohead.report.findings import Audited, Extras, Picture, Sample
 from headtohead.report.page import page
 from headtohead.report.printed import write_figures
-from report.conftest import Open
-from report.stored import stored
+from headtohead.run.studies import TuningRecord
+from headtohead.study.execution import folder_of
+from helpers.browser import Open
+from helpers.stores import stored
+from helpers.studies import carried, control, study
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
@@ -34,7 +40,7 @@ def outside_scripts(html: str) -> str:
 # -- without a browser -------------------------------------------------------------------------------------------------
 
 
-def test_the_page_holds_all_its_sections_with_headings_in_order(home: Path):
+def test_the_page_has_all_sections_in_order(home: Path):
     html = outside_scripts(page(stored(home)))
     levels = [int(n) for n in re.findall(r"<h([1-6])", html)]
     assert levels[0] == 1
@@ -47,7 +53,7 @@ def test_the_page_holds_all_its_sections_with_headings_in_order(home: Path):
     for said in (
         "Verdicts",
         "Differences",
-        "Along",
+        "Learning curves",
         "Cost",
         "Attention",
         "Audit",
@@ -62,7 +68,7 @@ def test_the_page_holds_all_its_sections_with_headings_in_order(home: Path):
     assert "http://" not in html.replace("http://www.w3.org", "")
 
 
-def test_what_was_found_in_the_models_is_shown_and_what_is_broken_is_an_alarm(home: Path):
+def test_findings_are_shown_and_broken_audits_are_alerts(home: Path):
     found = Extras(
         audits=(
             Audited("Learned", "17 proved, 0 broken, 4 do not apply"),
@@ -79,8 +85,8 @@ def test_what_was_found_in_the_models_is_shown_and_what_is_broken_is_an_alarm(ho
     assert 'alt="a map"' in html
     assert "&lt;i&gt;people&lt;/i&gt;" in html
     assert "no snapshots" in html
-    assert "Not audited here" not in html
-    assert "Not audited here" in page(stored(home))
+    assert "Not audited." not in html
+    assert "Not audited." in page(stored(home))
 
 
 def test_every_seed_has_its_dot(home: Path):
@@ -93,7 +99,7 @@ def test_every_seed_has_its_dot(home: Path):
     assert 9 in markers
 
 
-def test_an_exploding_arm_is_an_arrow_with_its_number(home: Path):
+def test_an_exploding_arm_is_drawn_as_an_arrow(home: Path):
     lost = {("Gone", seed): "diverged" for seed in range(6)}
     html = page(stored(home, {"Rope": -0.01, "Boom": 1e5, "Gone": 0.0}, lost=lost))
     shown = outside_scripts(html)
@@ -111,18 +117,18 @@ def test_an_exploding_arm_is_an_arrow_with_its_number(home: Path):
     assert "Not drawn" not in calm
 
 
-def test_what_differs_in_seeds_and_arms_is_said_under_the_table(home: Path):
+def test_missing_seeds_and_arms_are_stated_under_the_table(home: Path):
     lost = {("Alibi", seed): "diverged" for seed in range(2)}
     html = outside_scripts(page(stored(home, {"Rope": -0.3, "Alibi": 0.1, "None": 0.2}, lost=lost)))
     assert "p is corrected for the 2 arms that have pairs enough for a verdict" in html
     assert "corrected for all 3 arms" not in html
-    assert "that of Learned is over 6, that of Alibi over the 4 that form pairs" in html
+    assert "Learned over 6, Alibi over the 4 that form pairs" in html
     assert "agree: pairs whose difference" in html
-    assert "; r: how the arm and the control" in html
+    assert "; r: correlation of arm and control" in html
     assert "the mean over 6 seeds, of Alibi 4, and a band" in html
     whole = outside_scripts(page(stored(home, name="whole")))
     assert "p is corrected for all 2 arms" in whole
-    assert "means over other seeds" not in whole
+    assert "means over different seeds" not in whole
 
 
 def test_differences_of_accuracies_are_points_everywhere(home: Path):
@@ -131,12 +137,12 @@ def test_differences_of_accuracies_are_points_everywhere(home: Path):
     assert not re.search(r"[+−]\d+\.\d\d %", text)  # shares of time and FLOPs have one digit
     assert "percentage points" in text  # once, where points are explained
     assert "difference, points" in text
-    assert re.search(r"noise floor \([^)]*\): [+−]\d\.\d\d points \(", text)
+    assert re.search(r"control against itself with reshuffled batches: [+−]\d\.\d\d points \(", text)
 
 
 def test_links_lead_to_every_figure(home: Path):
     html = page(stored(home))
-    for id, name in (("differences", "Differences"), ("along", "Along the way")):
+    for id, name in (("differences", "Differences"), ("along", "Learning curves")):
         assert f'<a href="#{id}">{name}</a>' in html
         assert f'<h2 id="{id}">' in html
     alone = page(stored(home, {}, name="alone", looks=1))
@@ -144,21 +150,21 @@ def test_links_lead_to_every_figure(home: Path):
     assert 'href="#along"' not in alone
 
 
-def test_print_and_screen_begin_at_the_same_look(home: Path):
+def test_a_high_first_evaluation_is_left_out_and_stated(home: Path):
     html = outside_scripts(page(stored(home)))
-    assert "The first look, at step 0, is left out: it would press all the rest together." in html
+    assert "The first evaluation, at step 0, is not shown, because it would flatten" in html
     curves = re.findall(r'<svg role="img".*?</svg>', html, re.DOTALL)[1]
     assert not re.search(r">\s*0\s*</text>", curves)
-    assert "The first look" not in outside_scripts(page(stored(home, task="classifier", name="share")))
+    assert "The first evaluation" not in outside_scripts(page(stored(home, task="classifier", name="share")))
 
 
 def tuned(home: Path) -> Outcome:
     """Two tables over the same runs."""
-    said = stored(home, name="tuned").said
-    said["tables"] = [{**said["tables"][0], "title": title} for title in ("own best", "shared")]
-    grid = [{"train.optimizer.lr": 0.1, "value": 3.0}, {"train.optimizer.lr": 0.2, "value": None}]
-    best = {"arm": "Rope", "metric": "validation/loss", "grid": grid, "best": {"train.optimizer.lr": 0.1}, "edge": []}
-    return Outcome(home / "studies" / "tuned", {**said, "tuning": [best]})
+    record = stored(home, name="tuned").record
+    tables = tuple(dataclasses.replace(record.tables[0], title=title) for title in ("own best", "shared"))
+    grid = ({"train.optimizer.lr": 0.1, "value": 3.0}, {"train.optimizer.lr": 0.2, "value": None})
+    tuning = (TuningRecord("Rope", "validation/loss", grid, {"train.optimizer.lr": 0.1}, ()),)
+    return Outcome(home / "studies" / "tuned", dataclasses.replace(record, tables=tables, tuning=tuning))
 
 
 def test_a_tuned_study_has_both_tables_and_one_script(home: Path, opened: Open, tmp_path: Path):
@@ -176,7 +182,7 @@ def test_a_tuned_study_has_both_tables_and_one_script(home: Path, opened: Open, 
 
 
 @pytest.mark.parametrize(("arms", "seeds", "looks", "most"), [(5, 10, 20, 3e6), (20, 50, 11, 5e6)])
-def test_size(home: Path, arms: int, seeds: int, looks: int, most: float):
+def test_the_page_stays_small(home: Path, arms: int, seeds: int, looks: int, most: float):
     outcome = stored(home, {f"arm {n}": -0.01 * n for n in range(arms - 1)}, seeds=seeds, looks=looks)
     assert len(page(outcome).encode()) < most
 
@@ -203,7 +209,7 @@ def test_hovering_reads_the_step(home: Path, opened: Open):
     over(tab, 1.0)
     text = tab.locator(".readout").text_content()
     assert text.startswith("step 500: Learned ")
-    from headtohead.report.along import along
+    from headtohead.report.study_curves import along
 
     _, values = along(outcome, "").lines["Rope"]
     mean, low, high = values[:, -1].mean(), values[:, -1].min(), values[:, -1].max()
@@ -295,7 +301,7 @@ def test_copy_buttons_work_offline(home: Path, opened: Open):
             tab.get_by_label(f"Copy: {name}").click()
             tab.get_by_text(f"{name} copied").wait_for()
             if permissions:
-                assert tab.evaluate("navigator.clipboard.readText()") == text(outcome.verdicts())
+                assert tab.evaluate("navigator.clipboard.readText()") == text(outcome.verdicts)
 
 
 def test_hostile_names_stay_text(home: Path, opened: Open):
@@ -375,7 +381,7 @@ def test_contrast_is_that_of_wcag_aa(home: Path, opened: Open):
     assert tab.evaluate(CONTRAST) == []
 
 
-def test_everything_is_reached_by_keyboard_and_seen_to_be(home: Path, opened: Open):
+def test_every_control_is_reached_and_visible_by_keyboard(home: Path, opened: Open):
     tab = opened(page(stored(home)))
     seen = []
     for _ in range(80):
@@ -387,3 +393,70 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(home: Path, opened: Op
         seen.append(name)
     assert {"arm", "chart", "from", "to", "whole", "bands", "copy", "SUMMARY", "A"} <= set(seen)
     assert seen.count("arm") == 3
+
+
+def long_study(text: Path, home: Path) -> Path:
+    base = control(text)
+    names = ["L" * 300, "an arm with a name of many words " * 4, *(f"lr={n}" for n in range(9))]
+    arms = {name.strip(): base.set("train.optimizer.lr", 0.01 + n / 1000) for n, name in enumerate(names)}
+    made = study(
+        text,
+        question="W" * 200,
+        vary=["train.optimizer.lr"],
+        arms=arms,
+        seeds=2,
+        again=True,
+        command="h2h run " + "x" * 100,
+    )
+    carried(made, home)
+    return folder_of(made, home)
+
+
+MEASURE = """<script>
+document.querySelectorAll("details").forEach(d => d.open = true);
+const seen = [...document.querySelectorAll("svg[role=img]")].filter(s => s.checkVisibility());
+const figures = seen.map(s => {
+  const box = s.getBoundingClientRect();
+  const out = [...s.querySelectorAll("text")].filter(t => {
+    const b = t.getBoundingClientRect();
+    return b.left < box.left - 1 || b.right > box.right + 1 || b.top < box.top - 1 || b.bottom > box.bottom + 1; });
+  return [Math.round(box.width), out.length]; });
+const table = document.querySelector(".h2h-verdicts").parentElement;
+document.title = JSON.stringify({page: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  table: table.scrollWidth - table.clientWidth, figures});
+</script>"""
+
+
+def test_long_names_give_no_warning_and_stay_on_the_page(text: Path, home: Path):
+    folder = long_study(text, home)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = page(load_outcome(folder))
+    assert not caught
+    svgs = re.findall(r'<svg role="img".*?</svg>', made, re.DOTALL)
+    assert len(svgs) == 3  # forest, curves, cost
+    svgs = [svg.partition(">")[2] for svg in svgs]  # what is drawn: descriptions have the whole names
+    assert all("L" * 40 not in svg for svg in svgs)
+    assert f">{'L' * 300}<" in made
+
+
+@pytest.mark.parametrize("width", [390, 1300])
+def test_the_page_fits_its_window(width: int, chromium: str, text: Path, home: Path, tmp_path: Path):
+    import html
+    import json
+
+    file = tmp_path / "page.html"
+    file.write_text(page(load_outcome(long_study(text, home))) + MEASURE)
+    # a window is never narrower than 500, a frame is
+    frame = f'<iframe src="page.html" style="width: {width}px; height: 900px; border: 0"></iframe>'
+    (tmp_path / "frame.html").write_text(
+        frame + "<script>onload = () => document.title = frames[0].document.title</script>"
+    )
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    command += ["--window-size=1400,1000", "--virtual-time-budget=3000", "--dump-dom", f"file://{tmp_path}/frame.html"]
+    dom = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120).stdout
+    seen = json.loads(html.unescape(re.search(r"<title>(.*?)</title>", dom).group(1)))
+    assert seen["page"] <= 0
+    assert all(wide >= 500 and not outside for wide, outside in seen["figures"]), seen
+    if width == 1300:
+        assert seen["table"] <= 0  # every column is seen

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from headtohead.report.sentence import sentence
-from report.stored import stored
+from helpers.stores import stored
 
 STRONG = re.compile(r"\b(better|worse|equivalent)\b")
 
 
 def said(home: Path, effects: dict[str, float], **more: Any) -> str:
-    return sentence(stored(home, effects, **more).verdicts())
+    return sentence(stored(home, effects, **more).verdicts)
 
 
 def test_better_and_worse_carry_their_figures(home: Path):
@@ -34,7 +34,7 @@ def test_accuracy_is_higher_and_in_points(home: Path):
     assert re.search(r": \+\d+\.\d\d points in test/accuracy \(95 % interval \+\d+\.\d\d … \+\d+\.\d\d, p", text)
 
 
-def test_nothing_found_is_unresolved_and_says_what_would_have_been_seen(home: Path):
+def test_unresolved_states_the_detectable_difference(home: Path):
     text = said(home, {"Rope": 0.0})
     assert text.startswith("Unresolved: Rope is at ")
     assert re.search(r"That cannot be told from no difference: 6 pairs detect one of 0\.\d{4} nats or more", text)
@@ -45,7 +45,7 @@ def test_equivalent_names_its_margin(home: Path):
     assert "Rope is equivalent to Learned within ± 0.5000 nats: " in said(home, {"Rope": 0.0}, margin=0.5)
 
 
-def test_few_pairs_decide_nothing(home: Path):
+def test_few_pairs_give_no_verdict(home: Path):
     for effects in ({"Rope": -0.3}, {"Rope": -0.3, "Alibi": 5.0}):
         text = said(home, effects, seeds=5, name=f"few{len(effects)}")
         assert text.startswith("Unresolved: 5 pairs only describe, 6 or more decide")
@@ -60,13 +60,13 @@ def test_several_arms_by_verdict(home: Path):
     assert text.endswith("The table has the intervals and p of the others.")
 
 
-def test_more_decided_arms_are_told_together(home: Path):
+def test_several_decided_arms_are_one_sentence(home: Path):
     text = said(home, {"Rope": -0.3, "Alibi": -0.2, "NoPosition": 0.4, "Sinusoidal": 0.2})
     assert ": Rope and Alibi are better (−0.3000 to −0.2000 nats); NoPosition and Sinusoidal are worse (+0." in text
     assert text.endswith("The table has the intervals and p.")
 
 
-def test_the_correction_is_over_the_arms_that_can_get_a_verdict(home: Path):
+def test_the_correction_counts_arms_with_enough_pairs(home: Path):
     lost = {("Alibi", seed): "diverged" for seed in range(3)}
     text = said(home, {"Rope": -0.3, "Alibi": -0.2, "NoPosition": 0.4}, lost=lost)
     assert "6 pairs, p corrected for 2 arms: " in text
@@ -80,7 +80,7 @@ def test_many_arms_are_counted(home: Path):
     assert "arm3" not in text
 
 
-def test_pairs_that_are_left_out_are_said(home: Path):
+def test_left_out_pairs_are_stated(home: Path):
     text = said(home, {"Rope": -0.3}, seeds=8, lost={("Rope", 1): "diverged", ("Rope", 4): "missing"})
     assert "6 of 8 pairs" in text
     assert "2 of 8 pairs are lost to divergence and runs that are not finished." in text
@@ -101,7 +101,7 @@ def test_a_study_of_one_arm_counts_the_seeds_it_has(home: Path):
 
 
 @pytest.mark.parametrize("status", ["diverged", "failed", "missing"])
-def test_no_pairs_no_verdict(home: Path, status: str):
+def test_an_arm_without_pairs_has_no_verdict(home: Path, status: str):
     every = {("Rope", seed): status for seed in range(6)}
     assert said(home, {"Rope": -0.3}, lost=every).startswith("There is no verdict: no seed has both Learned and")
     text = said(home, {"Rope": -0.3, "Alibi": -0.3}, lost=every, name="two")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from headtohead.search import Search, read_search
-from runs.small import Running, reached, start, until
-
-from .small import QUICK, arm, searched, without_times
+from helpers.runs import reached
+from helpers.searches import QUICK, arm, searched, without_times
+from helpers.terminal import Running, start, until
 
 LR = "train.optimizer.lr"
 LONGER = ["train.steps=40", "evaluate.every=5"]
@@ -39,7 +39,7 @@ def pictures(home: Path) -> list[bytes]:
 @pytest.mark.parametrize(
     ("over", "trials", "moments"), [(LISTED, None, [0, 1]), (RANGE, 13, [10])], ids=["grid", "adaptive"]
 )
-def test_a_killed_search_goes_on_to_the_same_end(
+def test_a_killed_search_resumes_to_the_same_result(
     over: str, trials: int | None, moments: list[int], text: Path, tmp_path: Path
 ) -> None:
     home, calm = tmp_path / "killed", tmp_path / "calm"
@@ -56,21 +56,21 @@ def test_a_killed_search_goes_on_to_the_same_end(
     assert done.code == 0, done.err
     search = Search(arm(text, *LONGER), {LR: over}, trials)
     undisturbed = searched(search, calm)
-    assert without_times(read_search(home / "searches" / search.id)) == without_times(undisturbed)
+    assert without_times(read_search(home / "searches" / search.id).to_json()) == without_times(undisturbed)
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())  # nothing was trained again
     assert len(list(home.glob("runs/*"))) == search.count
     assert len(pictures(home)) == 2
     assert pictures(home) == pictures(calm)
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(text: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_a_search_and_prints_how_to_resume(text: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     process = begin(home, text, LISTED)
     until(lambda: midway(home, 1))
     process.send(signal.SIGINT)
     done = process.wait()
     assert done.code == 130
-    assert "stopped, everything is saved; give the same command again to go on" in done.err
+    assert "stopped; everything is saved. Type the same command again to continue." in done.err
     assert "Traceback" not in done.err
     assert done.out == ""
     assert list(home.glob("runs/*/checkpoint.safetensors"))

@@ -1,3 +1,10 @@
-"""The same store, cache and small texts as for runs."""
+"""Each test here has an empty store and an empty cache."""
 
-from runs.conftest import home, table, text  # noqa: F401
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_store(home: Path) -> Path:
+    return home

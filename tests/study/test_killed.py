@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.carry import folder_of
-from headtohead.outcome import load_outcome
-from runs.small import H2H, results
-
-from .small import carried
+from headtohead.outcome.outcome import load_outcome
+from headtohead.study.execution import folder_of
+from helpers.runs import results
+from helpers.studies import carried
+from helpers.terminal import H2H
 
 RECIPE = """
 from headtohead import Arm, Files, Study
@@ -41,7 +41,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_fifty_kills_change_nothing(text: Path, home: Path, tmp_path: Path):
+def test_fifty_kills_change_no_bit(text: Path, home: Path, tmp_path: Path):
     settings = ["model.width=16", "model.layers=1", "model.block=16", "tokenizer=Byte", "train.batch=4"]
     settings += ["train.steps=400", "model.dropout=0.1"]
     recipe = tmp_path / "thirty.py"
@@ -82,7 +82,7 @@ def test_fifty_kills_change_nothing(text: Path, home: Path, tmp_path: Path):
         if process.poll() is not None:
             process = start()
         process.wait(timeout=600)
-    from headtohead.study_commands import recipe as read
+    from headtohead.study.recipes import recipe as read
 
     made = read(str(recipe))
     calm = tmp_path / "calm"

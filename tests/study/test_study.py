@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headtohead import Alibi, Arm, InputError, Learned, NoPosition, Rope
-from headtohead.study import Study, split_values
-
-from .small import control, study
+from headtohead import Alibi, Arm, InputError, Learned, NoPosition, Rope, Study
+from headtohead.spec import split_values
+from helpers.studies import control, study
 
 
 def asking(**given) -> Study:
@@ -61,16 +60,16 @@ def test_settings_are_made_in_every_arm():
 
 
 BAD = {
-    "one seed": ({"seeds": 1}, "one seed makes one pair.*take 6 or more"),
+    "one seed": ({"seeds": 1}, "needs at least 2 seeds, and 6 to decide anything, not 1"),
     "a seed twice": ({"seeds": [1, 2, 2]}, "different numbers"),
     "a negative seed": ({"seeds": [1, -2]}, "different numbers"),
     "nothing varied": ({"vary": {}}, "varies something"),
-    "only the control": ({"vary": {"model.position": [Learned()]}}, "every value is the control's own"),
+    "only the control": ({"vary": {"model.position": [Learned()]}}, "only values that the control has"),
     "an arm twice": ({"vary": {"model.position": [Rope(), Rope()]}}, "Rope twice"),
     "the same by text": ({"vary": {"model.position": [Rope(), "Rope()"]}}, "Rope twice"),
     "a field nobody knows": ({"vary": {"model.positoin": [Rope()]}}, "did you mean position"),
     "a place nobody knows": ({"vary": {"modle.position": [Rope()]}}, "did you mean model"),
-    "the way it is measured": ({"vary": {"evaluate.stride": [1]}}, "evaluate is not for comparing"),
+    "the way it is measured": ({"vary": {"evaluate.stride": [1]}}, "evaluate is the same for all arms"),
     "a part of another family": ({"vary": {"model.position": ["LayerNorm"]}}, "must be a Position"),
     "a part nobody knows": ({"vary": {"model.position": ["Rop"]}}, "did you mean Rope"),
     "text for a list": ({"vary": {"model.position": "Rope"}}, "is a list of values"),
@@ -79,15 +78,15 @@ BAD = {
     "a metric misspelt": ({"metric": "test/perplexety"}, "did you mean perplexity"),
     "perplexity across vocabularies": (
         {"vary": {"tokenizer": ["Byte", "Character"]}, "metric": "test/perplexity"},
-        "take test/bits_per_byte",
+        "use test/bits_per_byte",
     ),
     "loss across preparations": (
         {"vary": {"data.prepare": ["Lowercase"]}, "metric": "obama/loss"},
-        "take obama/bits_per_byte",
+        "use obama/bits_per_byte",
     ),
     "a margin of nothing": ({"margin": 0}, "above zero"),
     "a margin of words": ({"margin": "little"}, "a number or a percentage"),
-    "a name with a slash": ({"name": "a/b"}, "will not do"),
+    "a name with a slash": ({"name": "a/b"}, "usable as a folder name"),
     "a control that is none": ({"control": "Learned"}, "is an Arm"),
     "tuned and varied": ({"vary": {"train.batch": [8]}, "tune": {"train.batch": [8, 16]}}, "varied and tuned"),
     "an undeclared field": (
@@ -109,7 +108,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_study_that_makes_no_sense_says_so_in_one_line(what):
+def test_a_senseless_study_is_one_line(what):
     given, said = BAD[what]
     with pytest.raises(InputError, match=said) as error:
         asking(**given)
@@ -124,7 +123,7 @@ def test_a_tokenizer_comparison_takes_bits_per_byte():
     )
 
 
-def test_the_family_is_the_same_whatever_arms_and_seeds(text: Path):
+def test_the_family_ignores_arms_and_seeds(text: Path):
     one = study(text)
     assert one.id == study(text, seeds=9, vary={"model.position": [Rope()]}).id
     others = [
@@ -135,7 +134,7 @@ def test_the_family_is_the_same_whatever_arms_and_seeds(text: Path):
     assert len({one.id, *(s.id for s in others)}) == 4
 
 
-def test_values_are_parted_at_commas_outside_parentheses():
+def test_values_are_split_at_commas_outside_parentheses():
     assert split_values("Learned, Rope(theta=500),Causal & Local(8)") == [
         "Learned",
         "Rope(theta=500)",
@@ -149,24 +148,24 @@ def test_arms_start_from_the_same_weights_and_see_the_same_batches(text: Path):
     import numpy as np
     import torch
 
-    from headtohead.tasks import work_on
+    from headtohead.training.tasks import task_of
 
     made = study(text, vary={"model.position": [Learned(), Rope(), NoPosition()], "train.optimizer.lr": [0.1]})
-    works = [work_on(v.arm) for v in made.variants]
-    first = works[0]
+    tasks = [task_of(v.arm) for v in made.variants]
+    first = tasks[0]
     weights = dict(first.build(3).named_parameters())
-    for work in works[1:]:
-        shared = [(p, weights[n]) for n, p in work.build(3).named_parameters() if n in weights]
+    for task in tasks[1:]:
+        shared = [(p, weights[n]) for n, p in task.build(3).named_parameters() if n in weights]
         assert shared
         assert all(torch.equal(a, b) for a, b in shared)
         for step in (0, 5):
-            assert np.array_equal(work.batch(3, step).ids, first.batch(3, step).ids)
-    again = work_on(control(text, "train.order=1"))
+            assert np.array_equal(task.batch(3, step).ids, first.batch(3, step).ids)
+    again = task_of(control(text, "train.order=1"))
     assert not np.array_equal(again.batch(3, 0).ids, first.batch(3, 0).ids)
     assert torch.equal(dict(again.build(3).named_parameters())["head.weight"], weights["head.weight"])
 
 
-def test_files_of_the_same_name_and_tuning_with_more_seeds_are_other_studies(tmp_path):
+def test_other_files_and_tuning_seeds_are_other_studies(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.txt").write_text("One text.\n" * 100)
@@ -174,3 +173,43 @@ def test_files_of_the_same_name_and_tuning_with_more_seeds_are_other_studies(tmp
     assert here.id != there.id
     tuned = dataclasses.replace(here, tune={"train.optimizer.lr": [1e-3, 1e-2]}, tuning_seeds=1)
     assert tuned.id not in (here.id, dataclasses.replace(tuned, tuning_seeds=2).id)
+
+
+def test_an_empty_vary_mapping_is_refused(text):
+    with pytest.raises(InputError, match=r"varies something.*vary=\(\)"):
+        Study(question="?", control=control(text), vary={})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"seeds": 6.0}, "whole numbers"),
+        ({"seeds": "6"}, "whole numbers"),
+        ({"seeds": ["a", "b"]}, "whole numbers"),
+        ({"seeds": 0}, "at least 2 seeds"),
+        ({"vary": None}, "vary names fields"),
+        ({"vary": "model.heads"}, "vary names fields"),
+        ({"arms": [3]}, "arms are named"),
+        ({"arms": {"a": 3}}, "arms are named"),
+        ({"arms": {3: Arm()}}, "line of text"),
+        ({"arms": {" ": Arm()}}, "line of text"),
+        ({"arms": {"a\nb": Arm()}}, "line of text"),
+        ({"metric": 3}, "metric is a text"),
+        ({"name": 3}, "name is a text"),
+        ({"name": "\x00"}, "usable as a folder name"),
+        ({"name": "x" * 400}, "usable as a folder name"),
+        ({"tune": {"train.optimizer.lr": 1e-3}}, "tune names fields"),
+        ({"tune": ["train.optimizer.lr"]}, "tune names fields"),
+        ({"tune": {"train.optimizer.lr": []}}, "tune names fields"),
+        ({"tune": {"train.optimizer.lr": [1e-3]}, "tuning_seeds": 0}, "tuning_seeds"),
+        ({"tune": {"train.optimizer.lr": [1e-3]}, "seeds": [1_000_000, 5]}, "for tuning"),
+    ],
+)
+def test_wrong_study_arguments_are_refused(given, says):
+    with pytest.raises(InputError, match=says):
+        Study(**{"question": "?", "control": Arm(), "vary": {"model.heads": [1, 2]}} | given)
+
+
+def test_arm_names_of_numbers_are_short():
+    made = Study(question="?", control=Arm(), vary={"train.optimizer.lr": [1e9, 0.0013, 1.0 / 3]})
+    assert [v.name for v in made.variants][1:] == ["lr=1e+09", "lr=0.0013", "lr=0.3333333333333333"]

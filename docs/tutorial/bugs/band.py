@@ -7,7 +7,7 @@ class Band(Pattern):
     equation = "allowed(i, j) = |i − j| < window"
     reference = "Beltagy et al. 2020, Longformer"
 
-    window: int = knob(default=4, ge=1, help="positions seen on each side, the token's own included")
+    window: int = knob(default=4, ge=1, help="positions seen on each side, including the token itself")
 
     def allowed(self, i, j):
         return (i - j <= self.window) & (j - i <= self.window)

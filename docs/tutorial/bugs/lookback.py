@@ -7,7 +7,7 @@ class LookBack(Pattern):
     equation = "allowed(i, j) = 0 ≤ i − j < window"
     reference = "Beltagy et al. 2020, Longformer, one side"
 
-    window: int = knob(default=4, ge=1, help="positions seen, the token's own included")
+    window: int = knob(default=4, ge=1, help="positions seen, including the token itself")
 
     def allowed(self, i, j):
         back = j - i

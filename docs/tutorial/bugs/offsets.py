@@ -5,13 +5,13 @@ from headtohead import Position, PositionHooks, knob
 
 
 class Offsets(Position):
-    """One learned number for each head and each offset up to `span`; all offsets beyond share the last."""
+    """One learned number for each head and each offset up to `span`; all larger offsets share the last."""
 
     equation = "bias_ij = b_h[clamp(i − j, −span, span)]"
-    reference = "Shaw et al. 2018, Self-Attention with Relative Position Representations, one number an offset"
+    reference = "Shaw et al. 2018, Self-Attention with Relative Position Representations, one number per offset"
     relative = True
 
-    span: int = knob(default=4, ge=1, help="the last offset with a number of its own")
+    span: int = knob(default=4, ge=1, help="the last offset with its own number")
 
     def build(self, dims):
         return OffsetsHooks(dims.heads, self.span)

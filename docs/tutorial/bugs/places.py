@@ -4,7 +4,7 @@ from headtohead import Position, PositionHooks
 
 
 class Places(Position):
-    """One learned vector for each place of the block, added to the token's."""
+    """One learned vector for each position of the block, added to the token's."""
 
     equation = "x_i = e_i + p[i]"
     reference = "Radford et al. 2019 (GPT-2)"

@@ -19,7 +19,7 @@ class Attention(nn.Module):
 
 
 class TinyLM(nn.Module):
-    """A language model of one block, as small as they come."""
+    """A very small language model with one block."""
 
     def __init__(self, vocab=50, block=16, width=32, heads=4):
         super().__init__()

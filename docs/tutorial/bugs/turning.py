@@ -4,7 +4,7 @@ from headtohead import Position, PositionHooks, knob
 
 
 class Turning(Position):
-    """Queries and keys are turned by an angle proportional to their position, so scores depend on the offset."""
+    """Queries and keys are rotated by an angle proportional to their position, so scores depend on the offset."""
 
     equation = "rotate(x, i) turns the pair (x_m, x_{m+d/2}) by the angle i · theta^(−2m/d)"
     reference = "Su et al. 2021, RoFormer"

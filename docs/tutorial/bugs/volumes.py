@@ -5,7 +5,7 @@ from headtohead import Fusion, FusionHooks
 
 
 class Volumes(Fusion):
-    """Every head has a volume of its own, which it learns."""
+    """The output of every head is multiplied by a learned number, its volume."""
 
     equation = "[v_1·O_1  v_2·O_2  …  v_H·O_H],  v_h learned"
     reference = "an exercise"

@@ -10,7 +10,7 @@ class Waves(Position):
     reference = "Vaswani et al. 2017, Attention Is All You Need, section 3.5"
 
     base: float = knob(default=10_000.0, gt=1, help="the longest wavelength is 2π times this")
-    size: float = knob(default=0.1, gt=0, help="beside the token's vector")
+    size: float = knob(default=0.1, gt=0, help="factor of the sines and cosines")
 
     def build(self, dims):
         return WavesHooks(dims.width, size=self.size)

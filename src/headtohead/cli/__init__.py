@@ -1,34 +1,17 @@
-"""The commands. A few lines each: they read arguments, call the library and print."""
+"""The command line, one file for each command: arguments, one call, and what to print."""
 
-from headtohead.cli import (
-    audits,
-    finetune,
-    lists,
-    look,
-    pretrained,
-    puzzles,
-    reports,
-    reproduce,
-    search,
-    studies,
-    texts,
-    training,
+from importlib import import_module
+
+from headtohead.cli.entry import app, main
+
+__all__ = ["app", "main"]
+
+# The order in `h2h --help`. Importing a command's file adds the command to `app`.
+COMMANDS = (
+    *("demo", "run", "plan", "report", "search", "reproduce"),
+    *("train", "finetune", "score", "classify", "generate", "curves", "table", "export"),
+    *("attend", "heads", "audit", "puzzles"),
+    *("list", "doctor"),
 )
-from headtohead.cli.base import app, main
-
-__all__ = [
-    "app",
-    "audits",
-    "finetune",
-    "lists",
-    "look",
-    "main",
-    "pretrained",
-    "puzzles",
-    "reports",
-    "reproduce",
-    "search",
-    "studies",
-    "texts",
-    "training",
-]
+for command in COMMANDS:
+    import_module(f"headtohead.cli.{command}")

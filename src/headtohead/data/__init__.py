@@ -1,1 +1,1 @@
-"""Text in, numbers out: corpora, preparations, tokenizers, batches. Knows no model."""
+"""From text to batches of numbers: corpora, preparations, tokenizers, batches. Imports no model."""

@@ -1,6 +1,6 @@
-"""Batches: each a function of (tokens, seed, step) alone, never of the model. Numpy only.
+"""Batches: a batch depends only on tokens, seed and step. Imports no torch.
 
-Shapes: B texts, T tokens. ids (B, T), targets (B, T) or (B,), keep (B, T), true at real tokens.
+Shapes: B texts, T tokens. ids (B, T), targets (B, T) or (B,), keep (B, T), which is true at real tokens.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from headtohead.parts.samplings import in_passes
 
 @dataclass(frozen=True)
 class Batch:
+    """Inputs and targets of one step."""
+
     ids: np.ndarray
     targets: np.ndarray
     keep: np.ndarray | None = None
@@ -29,7 +31,7 @@ class Batch:
 
 
 def windows_in(tokens: np.ndarray, block: int, what: str = "the training text") -> int:
-    """How many windows of `block` tokens, each with its next tokens, there are."""
+    """Return the number of windows of `block` tokens that have a next token for each."""
     if len(tokens) < block + 1:
         raise InputError(
             f"{what} has {len(tokens):,} tokens and one window needs {block + 1}: "
@@ -39,6 +41,7 @@ def windows_in(tokens: np.ndarray, block: int, what: str = "the training text") 
 
 
 def windows(tokens: np.ndarray, starts: np.ndarray, block: int) -> Batch:
+    """Return the windows that begin at `starts`; each target is the next token."""
     taken = tokens[starts[:, None] + np.arange(block + 1)].astype(np.int64)
     return Batch(taken[:, :-1], taken[:, 1:])
 
@@ -48,7 +51,7 @@ def windows(tokens: np.ndarray, starts: np.ndarray, block: int) -> Batch:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Labelled token sequences, laid end to end."""
+    """Labelled token sequences, concatenated."""
 
     tokens: np.ndarray  # (all tokens,)
     offsets: np.ndarray  # (N + 1,)
@@ -67,18 +70,20 @@ def sentence_steps(count: int, batch: int) -> int:
 
 
 def shuffled_sentences(items: Encoded, block: int, batch: int, seed: int, step: int) -> Batch:
-    """Each sentence once an epoch, in a new order every epoch."""
+    """Return the batch of one step. Each epoch reads every sentence once, in a new order."""
     return sentences(items, in_passes(len(items), batch, seed, step), block)
 
 
 def sentences(items: Encoded, which: np.ndarray, block: int) -> Batch:
-    """Cut to the block, padded on the right to the longest of the batch. A sentence without tokens keeps one
-    padding token, so that every row has something to look at."""
+    """Return these sentences, cut to the block and padded on the right to the longest one.
+
+    A sentence without tokens keeps one padding token as real, so that every row has a key to attend to.
+    """
     lengths = np.clip(items.offsets[which + 1] - items.offsets[which], 1, block)
-    places = np.arange(lengths.max())
-    keep = places < lengths[:, None]
-    # a place beyond the sentence reads some other token, which keep then hides
-    taken = items.tokens[np.minimum(items.offsets[which, None] + places, len(items.tokens) - 1)]
+    positions = np.arange(lengths.max())
+    keep = positions < lengths[:, None]
+    # positions beyond a sentence read some other token, which `keep` hides
+    taken = items.tokens[np.minimum(items.offsets[which, None] + positions, len(items.tokens) - 1)]
     empty = items.offsets[which + 1] == items.offsets[which]
     ids = np.where(keep & ~empty[:, None], taken, 0).astype(np.int64)
     return Batch(ids, items.labels[which], keep)

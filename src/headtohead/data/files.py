@@ -1,6 +1,6 @@
-"""Files of the user's own: running text in pieces, tables of texts and labels. Reads; never writes.
+"""Read the user's files: running text in pieces, tables of texts and labels.
 
-Whatever is wrong with a file is one line that says where and what to do about it: people bring files of every kind.
+An error is one line that says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headtohead.errors import InputError, Unavailable
 
 TEXTS = (".txt",)
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
-PLAIN = (".md", ".markdown", ".text", ".rst", ".org", ".log", ".tex", ".asc")  # running text under another name
+PLAIN = (".md", ".markdown", ".text", ".rst", ".org", ".log", ".tex", ".asc")  # running text with another ending
 SUFFIXES = TEXTS + TABLES
 
 TEXT_NAMES = frozenset(
@@ -36,13 +36,13 @@ LABEL_NAMES = frozenset(
     | {"stars", "gold"}
 )
 NAME_THEM = (
-    "say which with --text and --label (a column's name, or its number from 1; "
+    "name the columns with --text and --label (a column's name, or its number from 1; "
     "in a study with --set data.corpus.text=… and --set data.corpus.label=…)"
 )
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}  # of a .csv
-LONGEST_CELL = 2**31 - 1  # characters; the most that csv takes on every system
-HEAD = 8192  # bytes in which a binary file shows itself
+LONGEST_CELL = 2**31 - 1  # characters; the largest limit that csv allows on every system
+HEAD = 8192  # bytes that are checked for binary content
 MAGIC = {
     b"\x1f\x8b": "a gzip file",
     b"PK\x03\x04": "a zip or Office file",
@@ -51,15 +51,17 @@ MAGIC = {
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
 }
-UNUSUAL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b"))  # control characters that text does without
+UNUSUAL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b"))  # control characters that text files do not have
 
 
 # -- running text ------------------------------------------------------------------------------------------------------
 
 
 def pieces(path: str | os.PathLike[str], size: int = 1 << 20) -> Iterator[str]:
-    """The text of a .txt file, about `size` characters at a time, cut at line ends. Joined, they are the file's text to
-    the byte, save a byte order mark. What can be seen at the start of the file goes wrong at once, the rest on the way.
+    """Return the text of a .txt file in pieces of about `size` characters, cut at line ends.
+
+    The joined pieces are the text of the file without its byte order mark. Errors at the start of the file are raised
+    at once, later ones when their piece is read.
     """
     if size < 1:
         raise InputError(f"pieces of {size} characters: give at least 1")
@@ -71,7 +73,7 @@ def pieces(path: str | os.PathLike[str], size: int = 1 << 20) -> Iterator[str]:
 def _refuse_blank(file: Path) -> None:
     with contextlib.closing(_decoded(file, 1 << 16)) as start:
         if all(piece.isspace() for piece in start):
-            raise InputError(f"{_shown(file)} is empty: it holds no text, or nothing but white space")
+            raise InputError(f"{_shown(file)} is empty, or has only white space: give a file with text")
 
 
 def _decoded(file: Path, size: int) -> Generator[str, None, None]:
@@ -81,15 +83,15 @@ def _decoded(file: Path, size: int) -> Generator[str, None, None]:
         offset = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
         stream.seek(offset)
         decoder = codecs.getincrementaldecoder("utf-8")()
-        line, held = 1, ""
+        line, buffer = 1, ""
         while True:
             chunk = stream.read(size)
             if b"\0" in chunk:
                 at = chunk.index(b"\0")
                 raise _binary(file, f"a NUL byte in line {line + chunk[:at].count(10)}, byte offset {offset + at}")
-            start = offset - len(decoder.getstate()[0])  # the bytes of a character that the last chunk cut in two
+            start = offset - len(decoder.getstate()[0])  # minus the bytes of a character that is not complete yet
             try:
-                held += decoder.decode(chunk, final=not chunk)
+                buffer += decoder.decode(chunk, final=not chunk)
             except UnicodeDecodeError as error:
                 line += error.object[: error.start].count(b"\n")
                 raise InputError(
@@ -98,17 +100,17 @@ def _decoded(file: Path, size: int) -> Generator[str, None, None]:
                 ) from None
             offset += len(chunk)
             line += chunk.count(b"\n")
-            while len(held) > size or (held and not chunk):
-                cut = _cut(held, size)
-                yield held[:cut]
-                held = held[cut:]
+            while len(buffer) > size or (buffer and not chunk):
+                cut = _cut(buffer, size)
+                yield buffer[:cut]
+                buffer = buffer[cut:]
             if not chunk:
                 return
 
 
 def _cut(text: str, size: int) -> int:
-    """Where to cut: after the last line end; in a long line before the last space, which byte-level tokenizers keep
-    with the word that follows; else anywhere but inside a CRLF."""
+    """Return where to cut: after the last line end; in a long line before the last space, because byte-level tokenizers
+    join a space with the next word; else at `size`, but not inside a CRLF."""
     if len(text) <= size:
         return len(text)
     after_line = max(text.rfind("\n", 0, size), text.rfind("\r", 0, size)) + 1
@@ -146,13 +148,13 @@ def _convert(file: Path, encoding: str) -> str:
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
-    """Sixteen hex digits that change when the file's bytes do."""
+    """Return 16 hex digits of the sha256 of a file."""
     with check_readable(path, ()).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
 
 def check_readable(path: str | os.PathLike[str], suffixes: Sequence[str] = SUFFIXES) -> Path:
-    """The file at a path, if it is one that can be read here; of any kind where no suffixes are given."""
+    """Return the file at a path. Raise an error if it cannot be read or has none of the suffixes, if any are given."""
     file = Path(os.path.expanduser(path))
     try:
         mode = file.stat().st_mode
@@ -164,19 +166,19 @@ def check_readable(path: str | os.PathLike[str], suffixes: Sequence[str] = SUFFI
         raise InputError(
             f"no permission to read {_shown(file)}: its owner can give it, e.g. chmod a+r {_quoted(file)}"
         ) from None
-    except (OSError, ValueError) as error:  # a name too long or with a NUL, a disk that fails
-        raise InputError(f"{_shown(file)} cannot be opened ({_one_line(error)}): check the path") from None
+    except (OSError, ValueError) as error:  # such as a name that is too long or has a NUL
+        raise InputError(f"{_shown(file)} cannot be opened ({one_line(error)}): check the path") from None
     if stat.S_ISDIR(mode):
         raise InputError(f"{_shown(file)} is a folder: give a file; {_holds(file)}")
-    if not stat.S_ISREG(mode):  # a pipe would be empty when it is read again
-        raise InputError(f"{_shown(file)} is no ordinary file: save its text to one")
+    if not stat.S_ISREG(mode):  # a pipe can be read only once
+        raise InputError(f"{_shown(file)} is not an ordinary file: save its text to one")
     if suffixes and file.suffix.lower() not in suffixes:
-        ending = f"ends in {_cell(file.suffix)}" if file.suffix else "has no ending"
+        ending = f"ends in {_cell(file.suffix)}" if file.suffix else "has no file ending"
         if file.suffix.lower() in PLAIN and ".txt" in suffixes:
             raise InputError(f"{_shown(file)} {ending}: if it is plain text, rename it to .txt")
         raise InputError(
-            f"{_shown(file)} {ending}; wanted here: {', '.join(suffixes)} "
-            f"(known: {', '.join(TEXTS)} for running text; {', '.join(TABLES)} for tables)"
+            f"{_shown(file)} {ending}: give {', '.join(suffixes)} "
+            f"({', '.join(TEXTS)} is for running text; {', '.join(TABLES)} are tables)"
         )
     return file
 
@@ -191,8 +193,8 @@ def _nearby(file: Path) -> str:
 def _holds(folder: Path) -> str:
     names = _names_in(folder)
     if not names:
-        return f"{_shown(folder)} holds none that ends in {', '.join(SUFFIXES)}"
-    return f"{_shown(folder)} holds {', '.join(map(_cell, names[:5]))}" + (" and more" if len(names) > 5 else "")
+        return f"{_shown(folder)} has no file that ends in {', '.join(SUFFIXES)}"
+    return f"{_shown(folder)} has {', '.join(map(_cell, names[:5]))}" + (" and more" if len(names) > 5 else "")
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -208,8 +210,7 @@ def _names_in(folder: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Table:
-    """Texts, with their labels where these were asked for, in the file's order. A column without a name has its number
-    for one."""
+    """Texts and, if wanted, their labels, in the order of the file. A column without a name is called by its number."""
 
     texts: list[str]
     labels: list[str] | None
@@ -219,13 +220,13 @@ class Table:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A table before anybody knows which column is which."""
+    """A table before the columns of text and label are known."""
 
     file: Path
     names: list[str] | None  # None: the first row is data
-    shown: list[str]  # for messages: the names, or the cells of the first row
-    places: Sequence[int]  # of each row, for messages
-    place: str  # line or row
+    shown: list[str]  # the names, or the cells of the first row, for messages
+    places: Sequence[int]  # line or row number of each row, for messages
+    place: str  # "line" or "row"
     column: Callable[[int], list[object]]
 
     def name(self, i: int) -> str:
@@ -246,19 +247,24 @@ class _Grid:
 def read_table(
     path: str | os.PathLike[str], text: str | None = None, label: str | None = None, labelled: bool = True
 ) -> Table:
-    """Texts and labels out of a .tsv, .csv, .jsonl or .parquet. Columns that are not named are found by their names,
-    or, where there are two, by what is in them: labels repeat and are short."""
+    """Read texts and labels from a .tsv, .csv, .jsonl or .parquet.
+
+    Columns that the caller does not name are recognised by their names. If there are two columns, they are recognised
+    by their content: labels are short and repeat.
+    """
     file = check_readable(path, TABLES)
     kind = file.suffix.lower()
     if kind == ".parquet":
         grid = _parquet(file)
     else:
         _refuse_blank(file)
-        for _ in _decoded(file, 1 << 20):  # what is not text is found before anything is made of it
+        for _ in _decoded(file, 1 << 20):  # raises an error if the file is not UTF-8 text
             pass
         grid = _jsonl(file) if kind == ".jsonl" else _delimited(file, kind, text, label)
     if not grid.places:
-        raise InputError(f"{_shown(file)} is an empty table: it has columns ({', '.join(grid.shown[:8])}) and no rows")
+        raise InputError(
+            f"{_shown(file)} has columns ({', '.join(grid.shown[:8])}) and no rows: give a table with rows"
+        )
     text_at, label_at = _choose(grid, text, label, labelled)
     if label_at is None:
         return Table(_texts(grid, text_at), None, grid.name(text_at), None)
@@ -268,8 +274,8 @@ def read_table(
 
 
 def as_label(value: object) -> str | None:
-    """A label as a string, the same whichever format it came in: 1 and 1.0 are "1", true is "true". None: no label."""
-    if value is None or value != value:  # NaN stands for missing
+    """Return a label as a string, equal for all formats: 1 and 1.0 are "1", true is "true". None means no label."""
+    if value is None or value != value:  # NaN means missing
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -292,7 +298,7 @@ def _labels(grid: _Grid, i: int) -> list[str]:
 
 def _text(value: object, grid: _Grid, i: int, row: int) -> str:
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise InputError(f"{grid.at(row)}: the text ({grid.shown_name(i)}) is empty: fill it in or take the row out")
+        raise InputError(f"{grid.at(row)}: the text ({grid.shown_name(i)}) is empty: fill it in or remove the row")
     if not isinstance(value, str):
         raise InputError(
             f"{grid.at(row)}: the text ({grid.shown_name(i)}) is not a string but {_kind(value)}: {NAME_THEM}"
@@ -309,12 +315,12 @@ def _label(value: object, grid: _Grid, i: int, row: int) -> str:
             f"neither a string nor a number: {NAME_THEM}"
         ) from None
     if name is None:
-        raise InputError(f"{grid.at(row)}: the label ({grid.shown_name(i)}) is missing: fill it in or take the row out")
+        raise InputError(f"{grid.at(row)}: the label ({grid.shown_name(i)}) is missing: fill it in or remove the row")
     return _whole(name, grid, row)
 
 
 def _whole(value: str, grid: _Grid, row: int) -> str:
-    """JSON can spell half a surrogate pair, which could never be written to a file again."""
+    """Refuse half a surrogate pair, which JSON can express and UTF-8 cannot."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -346,7 +352,7 @@ def _choose(grid: _Grid, text: str | None, label: str | None, labelled: bool) ->
         if len(grid.shown) == 1:
             raise _one_column(grid)
         lacking = ["the text"] * (t is None) + ["the label"] * (labelled and y is None)
-        raise grid.wrong(f"has no column that is known to be {' or '.join(lacking)}")
+        raise grid.wrong(f"has no column that is clearly {' or '.join(lacking)}")
     return t, y if labelled else None
 
 
@@ -354,7 +360,7 @@ def _one_column(grid: _Grid) -> InputError:
     other = next((mark for mark in (";", "\t", "|", ",") if mark in grid.shown[0]), None)
     if other and grid.file.suffix.lower() in (".csv", ".tsv"):
         ours = "commas" if grid.file.suffix.lower() == ".csv" else "tabs"
-        hint = f"its cells look separated by {other!r}, save it with {ours}"
+        hint = f"its cells seem to be separated by {other!r}: save it with {ours}"
     else:
         hint = "add a column of labels, or train a language model on it"
     return InputError(f"{_shown(grid.file)} has one column ({grid.shown[0]}), not a text and a label: {hint}")
@@ -386,7 +392,7 @@ def _recognised(grid: _Grid, known: frozenset[str], role: str, besides: int | No
 
 
 def _label_of_two(grid: _Grid, pair: Sequence[int]) -> int:
-    """Which of two columns holds the labels: the one that is no text, or else has fewer and shorter values."""
+    """Return which of two columns has the labels: the one without strings, or with fewer and shorter values."""
     columns = [_as_strings(grid, i) for i in pair]
     strings = [all(value is None or isinstance(value, str) for value in grid.column(i)) for i in pair]
     if strings[0] != strings[1] and _repeats(columns[strings.index(False)]):
@@ -396,15 +402,15 @@ def _label_of_two(grid: _Grid, pair: Sequence[int]) -> int:
     few = min((0, 1), key=lambda i: (distinct[i], length[i]))
     other = 1 - few
     clear = (distinct[few], length[few]) != (distinct[other], length[other])
-    if length[few] > length[other]:  # fewer but longer, such as a text that comes twice beside a running number
+    if length[few] > length[other]:  # fewer but longer values, such as repeated texts beside row numbers
         clear = len(columns[few]) >= 8 and 4 * distinct[few] <= distinct[other]
     if clear and _repeats(columns[few]):
         return few
-    raise grid.wrong("does not make clear which of its columns is the text and which the label")
+    raise grid.wrong("has two columns, and it is not clear which is the text and which the label")
 
 
 def _repeats(values: Sequence[str]) -> bool:
-    """Labels come again; a running number does not. A few rows prove nothing."""
+    """Whether values repeat as labels do and row numbers do not. Fewer than 8 rows count as repeating."""
     return len(values) < 8 or 2 * len(set(values)) <= len(values)
 
 
@@ -417,13 +423,13 @@ def _has_header(rows: Sequence[Sequence[str]], text: str | None, label: str | No
     if any(name and _number(name) is None and _plain(name) in first for name in (text, label)):
         return True
     known = [i for i, cell in enumerate(first) if cell in TEXT_NAMES | LABEL_NAMES]
-    if len(known) == 1:  # a label may be such a word, but then it comes again
+    if len(known) == 1:  # the word may also be a label, but then it repeats
         return all(_plain(row[known[0]]) != first[known[0]] for row in rows[1:])
     return bool(known)
 
 
 def _refuse_hidden_header(grid: _Grid, t: int, y: int) -> None:
-    """A header in words nobody knows would pass for a row, and add a class that has one text."""
+    """Refuse a header with unknown words, which would otherwise become a row and a class with one text."""
     first, *others = _as_strings(grid, y)
     counts = Counter(others)
     if not others or first in counts:
@@ -480,7 +486,7 @@ def _delimited(file: Path, kind: str, text: str | None, label: str | None) -> _G
 
 
 def _tsv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """A quote is a character like any other. Blank lines are no rows."""
+    """Yield line numbers and cells. Quotes have no special meaning, and blank lines are skipped."""
     with file.open(encoding="utf-8-sig") as stream:
         for line, row in enumerate(stream, 1):
             if row != "\n":
@@ -488,12 +494,12 @@ def _tsv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _separator(file: Path) -> str:
-    """A comma; or a semicolon or a tab, as some spreadsheets write, where the first row has that and no comma and the
-    second row as many cells: a text alone may have a semicolon too."""
+    """Return the separator of a .csv: a comma; or a semicolon or tab, if the first row has it and no comma, and the
+    second row has the same number of cells."""
     with file.open(encoding="utf-8-sig") as stream:
         first = next((line for line in stream if line != "\n"), "")
     for mark in (m for m in SEPARATORS if m in first and "," not in first):
-        with contextlib.suppress(InputError):  # said when the whole is read
+        with contextlib.suppress(InputError):  # reported when the whole file is read
             widths = [len(row) for _, row in itertools.islice(_csv_rows(file, mark), 2)]
             if widths[0] > 1 and widths[0] == widths[-1]:
                 return mark
@@ -503,9 +509,8 @@ def _separator(file: Path) -> str:
 def _csv_rows(file: Path, mark: str = ",") -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LONGEST_CELL)
     with file.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(
-            stream, delimiter=mark, strict=True
-        )  # else a quote that is never closed takes the rest of the file
+        # without strict, a quote that is not closed would swallow the rest of the file
+        reader = csv.reader(stream, delimiter=mark, strict=True)
         while True:
             line = reader.line_num + 1
             try:
@@ -533,8 +538,8 @@ def _jsonl(file: Path) -> _Grid:
                 row = json.loads(source.rstrip())
             except json.JSONDecodeError as error:
                 why = f"invalid JSON ({error.msg}, column {error.colno})"
-            except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
-                why = f"invalid JSON ({_one_line(error)})"
+            except (ValueError, RecursionError) as error:  # such as a number with thousands of digits
+                why = f"invalid JSON ({one_line(error)})"
             else:
                 why = "" if isinstance(row, dict) else f"{_kind(row)}, not an object"
             if why:
@@ -551,16 +556,16 @@ def _parquet(file: Path) -> _Grid:
     except ImportError:
         raise Unavailable(f"reading {_shown(file)} needs pyarrow: pip install 'headtohead[parquet]'") from None
     if not file.stat().st_size:
-        raise InputError(f"{_shown(file)} is empty: it holds no table")
+        raise InputError(f"{_shown(file)} is empty: give a file with a table")
 
     @contextlib.contextmanager
     def opened() -> Iterator[parquet.ParquetFile]:
         try:
             with parquet.ParquetFile(file) as source:
                 yield source
-        except Exception as error:  # of a corrupt file pyarrow says anything, down to errors of the memory
-            why = _one_line(error)
-            raise InputError(f"{_shown(file)} is not a sound parquet file ({why}): write it again") from None
+        except Exception as error:  # of any kind: pyarrow has many for a corrupt file
+            why = one_line(error)
+            raise InputError(f"{_shown(file)} is not a valid parquet file ({why}): write it again") from None
 
     def column(i: int) -> list[object]:
         with opened() as source:
@@ -574,7 +579,7 @@ def _parquet(file: Path) -> _Grid:
     with opened() as source:
         every = source.schema_arrow.names
         rows = source.metadata.num_rows
-    names = [name for name in every if not name.startswith("__index_level_")]  # pandas keeps its index there
+    names = [name for name in every if not name.startswith("__index_level_")]  # the index of pandas
     return _Grid(file, names, [_cell(n) for n in names], range(1, rows + 1), "row", column)
 
 
@@ -590,13 +595,14 @@ def _quoted(path: Path) -> str:
 
 
 def _cell(value: object) -> str:
-    """A cell of a table, however long and odd, as a few characters of one line."""
+    """Shorten a cell of a table to at most 30 printable characters."""
     text = str(value)
     text = text if len(text) <= 30 else text[:29] + "…"
     return text if text.isprintable() and text.strip() else repr(text)
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return the message of an exception as at most 200 printable characters."""
     text = " ".join(str(error).split())[:200] or type(error).__name__
     return "".join(c if c.isprintable() else "?" for c in text)
 

@@ -1,4 +1,4 @@
-"""SST-2 by way of Hugging Face's `datasets`: from the Hub, or from a folder that `load_dataset` reads."""
+"""SST-2 with Hugging Face's `datasets`: from the Hub, or from a folder that `load_dataset` reads."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headtohead.data.files import LABEL_NAMES, TEXT_NAMES, as_label
+from headtohead.data.files import LABEL_NAMES, TEXT_NAMES, as_label, one_line
 from headtohead.errors import InputError, Unavailable
 
 SPLITS = ("train", "validation", "test")
-HIDDEN = "-1"  # how the Hub marks a label that is kept from us
+HIDDEN = "-1"  # the Hub's mark for a label that is not published
 
 
 def sst2_from_hub(
     name: str = "stanfordnlp/sst2", *, announce: Callable[[str], None]
 ) -> dict[str, list[tuple[str, str]]]:
-    """(text, label) pairs by split. Texts lose the blank that the Hub's end in.
+    """Return (text, label) pairs by split, without the space that ends each text of the Hub.
 
-    The Hub's test split has no labels (all are -1): such rows are left out, and a split of which nothing remains is
-    not among the keys. Nothing is carved out of another split in its place; that is for the caller, who does it alike
-    for every corpus. The Hub's training split has 67,349 phrases, not the 6,920 sentences of the three files.
+    Rows without a label (-1), such as all of the Hub's test split, are left out, and a split without rows is not
+    returned. The Hub's training split has 67,349 phrases, not the 6,920 sentences of the three files.
     """
     try:
         import datasets
@@ -28,14 +27,14 @@ def sst2_from_hub(
         raise Unavailable("reading a dataset of the Hub needs datasets: pip install 'headtohead[hf]'") from None
     local = Path(name).is_dir()
     if not local:
-        announce(f"loading {name} from the Hub, or from its cache; offline, it takes half a minute to give up")
+        announce(f"loading {name} from the Hub, or from its cache; without a network this fails after half a minute")
     try:
         loaded = datasets.load_dataset(name)
-    except Exception as error:  # it raises whatever the network, the Hub or a file's reader does
-        why = " ".join(str(error).split())[:200] or type(error).__name__
+    except Exception as error:  # of any kind: the network, the Hub or the reader of a file
+        why = one_line(error)
         if local:
             raise InputError(
-                f"{name} is not a dataset's folder ({why}): put train.csv or train.parquet in it"
+                f"{name} is not the folder of a dataset ({why}): put train.csv or train.parquet in it"
             ) from None
         raise Unavailable(
             f"cannot load {name} from the Hub ({why}): go online, or give a folder with its files instead of the name"
@@ -55,7 +54,7 @@ def sst2_from_hub(
 
 
 def _pairs(split: Any, where: str) -> tuple[list[tuple[str, str]], int]:
-    """The labelled rows of a split, and how many have a label that is hidden."""
+    """Return the labelled rows of a split, and the number of rows with a hidden label."""
     text, label = (_column(split.column_names, known, where) for known in (TEXT_NAMES, LABEL_NAMES))
     rows, hidden = [], 0
     columns = split.with_format(None)[:]
@@ -67,7 +66,7 @@ def _pairs(split: Any, where: str) -> tuple[list[tuple[str, str]], int]:
         if name is None or name == HIDDEN:
             hidden += 1
         elif not isinstance(sentence, str) or not sentence.strip():
-            raise InputError(f"{where}, row {number}: {text} is empty or not a string: take the row out")
+            raise InputError(f"{where}, row {number}: {text} is empty or not a string: remove the row")
         else:
             rows.append((sentence.strip(), name))
     return rows, hidden
@@ -77,5 +76,5 @@ def _column(names: list[str], known: frozenset[str], where: str) -> str:
     found = [name for name in names if name.strip().lower() in known]
     if len(found) != 1:
         wanted = "'sentence' or 'text'" if known is TEXT_NAMES else "'label'"
-        raise InputError(f"{where} has the columns {', '.join(names)}: exactly one must be called {wanted} or alike")
+        raise InputError(f"{where} has the columns {', '.join(names)}: exactly one must be called {wanted} or similar")
     return found[0]

@@ -1,4 +1,4 @@
-"""Preparations: what is done to a corpus's text before anything else sees it. Named, so that a run says so."""
+"""Preparations: changes of the text before it is split and tokenized. A preparation is part of a run's settings."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from headtohead.spec import Part
 
 
 class Preparation(Part, family="preparation", of="data"):
-    """What is done to the text first."""
+    """How the text is changed before it is split and tokenized."""
 
     @abc.abstractmethod
     def prepare(self, pieces: Iterable[str]) -> Iterator[str]:
-        """The pieces of a text, changed; they are cut at line ends."""
+        """Yield the changed pieces of a text. Pieces end at line ends."""
 
 
 class AsIs(Preparation):
-    """Nothing: the text as it is."""
+    """The text unchanged."""
 
     equation: ClassVar[str] = "text"
-    reference: ClassVar[str] = "the absence of one"
+    reference: ClassVar[str] = "no preparation"
 
     def prepare(self, pieces: Iterable[str]) -> Iterator[str]:
         return iter(pieces)
 
 
 class Lowercase(Preparation):
-    """Capitals are folded."""
+    """The text in lower case."""
 
     equation: ClassVar[str] = "lower(text)"
     reference: ClassVar[str] = "common practice"
@@ -40,13 +40,13 @@ class Lowercase(Preparation):
 
 
 class Plays(Preparation):
-    """Speech alone: blank lines and the speaker's line after each are dropped; WORDS in capitals are Capitalised."""
+    """Only speech: drops each blank line and the speaker's name after it; WORDS in capitals become Capitalised."""
 
-    equation: ClassVar[str] = "drop '' and the line that follows it; the first line is a speaker's too"
+    equation: ClassVar[str] = "drop each empty line and the line after it, and the first line"
     reference: ClassVar[str] = "the Tiny Shakespeare document"
 
     def prepare(self, pieces: Iterable[str]) -> Iterator[str]:
-        after_blank = True  # a play opens with a speaker
+        after_blank = True  # a play begins with a speaker's name
         for piece in pieces:
             kept = []
             for line in io.StringIO(piece, newline=""):

@@ -1,5 +1,7 @@
-"""Splits: what is trained on, what chooses, what is tested. In order for running text, by content for sentences; never
-by overlapping windows. Where a corpus brings no validation or test set, one is carved out of its training text."""
+"""Splits into training, validation and test sets, for corpora that do not have them.
+
+Running text is split in order, labelled texts by the hash of their content. The windows of two sets never overlap.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,26 @@ from headtohead.spec import Spec, knob
 
 
 class DataSpec(Spec):
-    """What a run reads."""
+    """The data of a run."""
 
-    corpus: Corpus = knob(default=Sotu(), help="where text comes from")
-    prepare: Preparation = knob(default=AsIs(), help="what is done to it first")
-    validation: float = knob(default=0.1, ge=0, lt=1, help="share carved for validation where the corpus has none")
-    test: float = knob(default=0.1, ge=0, lt=1, help="share carved for testing where the corpus has none")
-    limit: int | None = knob(default=None, ge=1, help="only so many labelled texts to train on; none: all")
+    corpus: Corpus = knob(default=Sotu(), help="source of the text")
+    prepare: Preparation = knob(default=AsIs(), help="how the text is changed first")
+    validation: float = knob(
+        default=0.1, ge=0, lt=1, help="share taken for validation if the corpus has no validation set"
+    )
+    test: float = knob(default=0.1, ge=0, lt=1, help="share taken for testing if the corpus has no test set")
+    limit: int | None = knob(default=None, ge=1, help="number of labelled texts to train on; none: all")
 
     def check(self) -> None:
         if self.validation + self.test >= 1:
-            raise InputError(f"validation {self.validation} and test {self.test} leave nothing to train on")
+            raise InputError(
+                f"validation {self.validation} and test {self.test} leave nothing to train on: make one smaller"
+            )
 
     def texts(self) -> Texts:
-        """Prepared and split. The parts follow each other: train, validation, test."""
+        """Return the prepared running text, split in the order train, validation, test."""
         if self.limit is not None:
-            raise InputError("data.limit counts labelled texts; of running text give a shorter file")
+            raise InputError("data.limit counts labelled texts: for running text give a shorter file")
         found = self.corpus.texts()
         whole = self._prepared(found.train)
         tests = {name: self._prepared(text) for name, text in found.tests.items()}
@@ -44,6 +50,7 @@ class DataSpec(Spec):
         return Texts(train, validation, tests or ({"test": test} if test else {}), words)
 
     def sentences(self) -> Sentences:
+        """Return the prepared labelled texts, split by content."""
         found = self.corpus.sentences()
         found = replace(
             found,
@@ -70,8 +77,7 @@ class DataSpec(Spec):
 
 
 def in_order(text: Text, validation: float, test: float) -> tuple[Text, Text | None, Text | None]:
-    """The first part for training, the next for validation, the last for testing; cut after a line where there is
-    one near enough."""
+    """Split a text: first training, then validation, last test. It is cut after a line end if one is near."""
     lengths = [len(piece) for piece in text.pieces()]
     total = sum(lengths)
     first = _line_end(text, round(total * (1 - validation - test)))
@@ -99,24 +105,24 @@ def _between(text: Text, start: int, stop: int) -> Text:
 
 def _line_end(text: Text, target: int, within: int = 10_000) -> int:
     ahead = "".join(_between(text, target, target + within).pieces())
-    return target + ahead.find("\n") + 1  # find gives −1 where there is none
+    return target + ahead.find("\n") + 1  # find returns −1 if there is no line end
 
 
 def by_content(items: Items, share: float, name: str) -> tuple[Items, Items]:
-    """Each text's own hash decides where it goes, so that copies of a text stay on one side and the split does not
-    depend on the order of the file."""
+    """Split off a share by the hash of each text. Copies of a text stay together, and the order of the file does not
+    matter."""
     limit = int(share * 2**64)
-    goes = [_hash(f"{name}/{' '.join(t.split()).lower()}") < limit for t in items.texts]
-    kept, carved = Items([], []), Items([], [])
-    for text, label, apart in zip(items.texts, items.labels, goes, strict=True):
-        into = carved if apart else kept
+    is_carved = [_hash(f"{name}/{' '.join(t.split()).lower()}") < limit for t in items.texts]
+    rest, carved = Items([], []), Items([], [])
+    for text, label, carve in zip(items.texts, items.labels, is_carved, strict=True):
+        into = carved if carve else rest
         into.texts.append(text)
         into.labels.append(label)
-    return kept, carved
+    return rest, carved
 
 
 def some_by_content(items: Items, count: int) -> Items:
-    """So many, chosen by their texts' hashes; in the order of the file."""
+    """Choose `count` texts by their hashes; return them in the order of the file."""
     lowest = sorted(range(len(items.texts)), key=lambda n: (_hash(f"limit/{items.texts[n]}"), n))[:count]
     return Items([items.texts[n] for n in sorted(lowest)], [items.labels[n] for n in sorted(lowest)])
 
@@ -130,7 +136,7 @@ def _hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How much of a held-out set training has seen."""
+    """The share of a held-out set that is also in the training data."""
 
     share: float
     of: str  # what was counted
@@ -138,7 +144,7 @@ class Overlap:
 
 
 def copies(train: Items, held: Items) -> np.ndarray:
-    """Which of the held-out texts are in the training set, up to case and white space."""
+    """Return which held-out texts are also in the training set, ignoring case and white space."""
     seen = {" ".join(t.split()).lower() for t in train.texts}
     return np.array([" ".join(t.split()).lower() in seen for t in held.texts], dtype=bool)
 
@@ -148,8 +154,11 @@ def overlap_of_items(train: Items, held: Items) -> Overlap:
 
 
 def overlap_of_tokens(train: np.ndarray, held: np.ndarray, run: int = 12, most: int = 2_000_000) -> Overlap:
-    """The share of the held-out runs of twelve tokens that training has too. Of long texts only the runs whose hash
-    falls in a fixed share are compared: the same ones on both sides, so the estimate is fair."""
+    """Return the share of the held-out runs of `run` tokens that are also in the training text.
+
+    For long texts, only runs whose hash falls into a fixed share are compared. Both sides use the same share, so the
+    estimate is unbiased.
+    """
     keep_one_in = max(1, -(-max(len(train), len(held)) // most))
     ours = np.concatenate([np.empty(0, np.uint64), *_run_hashes(held, run, keep_one_in)])
     if not len(ours):
@@ -162,12 +171,12 @@ def overlap_of_tokens(train: np.ndarray, held: np.ndarray, run: int = 12, most: 
 
 
 def _run_hashes(tokens: np.ndarray, run: int, keep_one_in: int, chunk: int = 1 << 20) -> Iterator[np.ndarray]:
-    """Hashes of every run of tokens, in chunks; one in `keep_one_in` of them."""
+    """Yield the hashes of all runs of tokens in chunks, one in `keep_one_in` of them."""
     odd = np.uint64(0x9E3779B97F4A7C15)
     for start in range(0, len(tokens) - run + 1, chunk):
         part = np.asarray(tokens[start : start + chunk + run - 1], dtype=np.uint64)
         hashes = np.zeros(len(part) - run + 1, dtype=np.uint64)
-        for offset in range(run):  # wraps around on purpose
+        for offset in range(run):  # uint64 wraps around on purpose
             hashes = (hashes ^ (part[offset : offset + len(hashes)] + np.uint64(1))) * odd
             hashes ^= hashes >> np.uint64(29)
         yield hashes[hashes % np.uint64(keep_one_in) == 0] if keep_one_in > 1 else hashes

@@ -1,7 +1,7 @@
-"""Tokenizers: text to ids and back. A spec says which; `learn` makes a `Vocabulary` from training text alone.
+"""Tokenizers: from text to ids and back. `learn` builds a `Vocabulary` from the training text only.
 
-Id 0 is padding and id 1 what the vocabulary does not know, in every vocabulary but that of a checkpoint, which has its
-own. Encoding runs in Rust or numpy: no Python per token.
+Id 0 is padding and id 1 is the unknown token, except in the vocabulary of a checkpoint. Encoding runs in Rust or numpy,
+without Python code per token.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from headtohead.data.files import one_line
 from headtohead.errors import InputError
 from headtohead.spec import Part, knob
 
@@ -30,35 +31,35 @@ LONGEST_WORD = 2_000_000  # characters
 
 
 class Vocabulary(abc.ABC):
-    """A tokenizer that has learned. `exact`: decoding what was encoded gives back any text, byte for byte."""
+    """A trained tokenizer. `exact` means that decoding the ids of any text returns that text, byte for byte."""
 
     size: int
     exact: bool
     pad: int = PAD
-    unknown: int = UNKNOWN  # −1 where nothing is
+    unknown: int = UNKNOWN  # −1 if no token is unknown
     silent: tuple[int, ...] = (PAD, UNKNOWN)  # never generated
 
     @abc.abstractmethod
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """One array of ids a text."""
+        """Return one array of ids for each text."""
 
     @abc.abstractmethod
     def decode(self, ids: Iterable[int]) -> str: ...
 
     @abc.abstractmethod
     def names(self) -> list[str]:
-        """What to print for each id."""
+        """Return the text to print for each id."""
 
     @abc.abstractmethod
     def state(self) -> Any:
-        """What the vocabulary learned, as JSON; the spec's `restore` reads it back."""
+        """Return the vocabulary as JSON, for the tokenizer's `restore`."""
 
     def encode_running(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Of pieces of one running text: nothing is put around them and nothing cut off."""
+        """Encode pieces of running text: no special tokens are added and nothing is cut off."""
         return self.encode(texts)
 
     def count(self, text: str) -> int:
-        """Tokens of a text, those included that `encode` may have cut off."""
+        """Return the number of tokens of a text, including those that `encode` cuts off."""
         return len(self.encode([text])[0])
 
     @property
@@ -69,40 +70,42 @@ class Vocabulary(abc.ABC):
 class Tokenizer(Part, family="tokenizer", of="data"):
     """How text becomes tokens."""
 
-    against_unknown: ClassVar[str] = "training shows too few of its words; give more text, or set tokenizer=Bpe"
+    against_unknown: ClassVar[str] = "the training text has too few of its words; give more text, or set tokenizer=Bpe"
 
     @abc.abstractmethod
     def learn(self, texts: Iterator[str]) -> Vocabulary:
-        """The vocabulary of this text, which must be training text."""
+        """Build the vocabulary of the training text."""
 
     @abc.abstractmethod
     def restore(self, state: Any) -> Vocabulary:
-        """The vocabulary whose `state` this is."""
+        """Rebuild a vocabulary from its `state`."""
 
     def resolved(self) -> Self:
-        """With whatever decides the tokens written down."""
+        """Return the spec with everything filled in that decides the tokens."""
         return self
 
 
-# -- words and byte pairs, by Hugging Face tokenizers ------------------------------------------------------------------
+# -- words and byte pairs, with Hugging Face tokenizers ----------------------------------------------------------------
 
 
 class HubVocabulary(Vocabulary):
-    """A tokenizer of the library, whose own JSON is its state: `tokenizers` and `transformers` load it too."""
+    """A tokenizer of the tokenizers library. Its state is the JSON of the library, which transformers can load."""
 
     def __init__(self, tokenizer: HubTokenizer, exact: bool) -> None:
         self.tokenizer, self.exact = tokenizer, exact
         self.size = tokenizer.get_vocab_size()
-        tokenizer.encode_special_tokens = True  # a text that says <pad> is text
+        tokenizer.encode_special_tokens = True  # the characters <pad> in a text are not the padding token
         self._added = {i: t.content for i, t in tokenizer.get_added_tokens_decoder().items()}
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         with _no_panic():
-            made = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(e.ids, dtype=self.dtype) for e in made]
+            encoded = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(e.ids, dtype=self.dtype) for e in encoded]
 
     def decode(self, ids: Iterable[int]) -> str:
-        runs = itertools.groupby(map(int, ids), lambda i: i in self._added)  # those are text, not stand-ins for bytes
+        runs = itertools.groupby(
+            map(int, ids), lambda i: i in self._added
+        )  # added tokens are plain text, others are byte-level
         return "".join(
             "".join(self._added[i] for i in run)
             if added
@@ -120,13 +123,13 @@ class HubVocabulary(Vocabulary):
 
 @contextlib.contextmanager
 def _no_panic() -> Iterator[None]:
-    """The library's Rust side gives up with an exception that is none of Python's, and that nobody would catch."""
+    """Turn a panic of the library's Rust code, which is not an Exception, into an InputError."""
     try:
         yield
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise _too_long(f"{' '.join(str(error).split())[:120]}") from None
+        raise _too_long(one_line(error)) from None
 
 
 def _too_long(why: str) -> InputError:
@@ -134,7 +137,7 @@ def _too_long(why: str) -> InputError:
 
 
 def _refuse_long_words(texts: Iterable[str]) -> None:
-    """Before the library meets one: its regular expression gives up at some five million characters, noisily."""
+    """Refuse very long words: the regular expressions of the library panic at about five million characters."""
     for text in texts:
         if len(text) > LONGEST_WORD:
             longest = max(map(len, text.split()), default=0)
@@ -143,17 +146,17 @@ def _refuse_long_words(texts: Iterable[str]) -> None:
 
 
 def _readable(piece: str) -> str:
-    """A byte-level piece as it reads: its space shown, bytes that are no whole character as \\xNN."""
+    """Return a byte-level piece as text. Bytes that are not a whole character become \\xNN."""
     alphabet = byte_of()
     try:
         return bytes(alphabet[c] for c in piece).decode("utf-8", "backslashreplace")
-    except KeyError:  # no byte stands for it: a token that was added
+    except KeyError:  # an added token, which is not byte-level
         return piece
 
 
 @functools.cache
 def byte_of() -> dict[str, int]:
-    """GPT-2's printable stand-ins for bytes: those that print stand for themselves, the others follow from 256 on."""
+    """Return GPT-2's alphabet for bytes: printable bytes are themselves, the others are characters from 256 on."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(256 + n): b for n, b in enumerate(others)}
@@ -169,19 +172,20 @@ def _tokenizer(state: Any) -> HubTokenizer:
     try:
         return HubTokenizer.from_str(json.dumps(state))
     except Exception as error:  # the library raises a bare Exception
-        why = " ".join(str(error).split())[:200]
-        raise InputError(f"tokenizer.json cannot be read ({why}): have the run's or the checkpoint's again") from None
+        raise InputError(
+            f"tokenizer.json cannot be read ({one_line(error)}): copy the run or checkpoint again"
+        ) from None
 
 
 class Word(Tokenizer):
-    """Words, numbers and punctuation marks; endings such as 's and n't stand alone. White space is lost."""
+    """Words, numbers and punctuation marks; endings such as 's and n't are separate tokens. White space is lost."""
 
     equation: ClassVar[str] = "ids of the words seen in training, most frequent first; all others are one id"
     reference: ClassVar[str] = "the speeches documents; Penn Treebank's way with contractions"
 
-    vocab: int | None = knob(default=None, ge=3, help="at most so many words; none: every word")
-    least: int = knob(default=1, ge=1, help="a word seen less often is unknown")
-    lower: bool = knob(default=False, help="capitals are folded")
+    vocab: int | None = knob(default=None, ge=3, help="largest number of tokens; none: every word")
+    least: int = knob(default=1, ge=1, help="words that occur less often in training are unknown")
+    lower: bool = knob(default=False, help="convert to lower case")
 
     PATTERN: ClassVar[str] = "|".join(
         (
@@ -208,14 +212,14 @@ class Word(Tokenizer):
             show_progress=False,
         )
         with _no_panic():
-            tokenizer.train_from_iterator(_watched(texts), trainer)
+            tokenizer.train_from_iterator(_checked(texts), trainer)
         return WordVocabulary(tokenizer, exact=False)
 
     def restore(self, state: Any) -> Vocabulary:
         return WordVocabulary(_tokenizer(state), exact=False)
 
 
-def _watched(texts: Iterator[str]) -> Iterator[str]:
+def _checked(texts: Iterator[str]) -> Iterator[str]:
     for text in texts:
         _refuse_long_words([text])
         yield text
@@ -232,21 +236,21 @@ class WordVocabulary(HubVocabulary):
 
 
 class Bpe(Tokenizer):
-    """Byte pairs: bytes, and the most frequent pairs of pieces joined until the vocabulary is full."""
+    """Byte pairs: starts with bytes and joins the most frequent pair of pieces until the vocabulary is full."""
 
     equation: ClassVar[str] = "merge the most frequent adjacent pair, vocab − alphabet times"
     reference: ClassVar[str] = "Sennrich et al. 2016; Radford et al. 2019 for the byte level"
 
     vocab: int = knob(default=2000, ge=3, help="size of the vocabulary, special tokens and alphabet included")
     alphabet: Literal["bytes", "seen"] = knob(
-        default="bytes", help="bytes: all 256, nothing is unknown; seen: only those of the training text"
+        default="bytes", help="bytes: all 256, so no token is unknown; seen: only those of the training text"
     )
     special: tuple[str, ...] = knob(default=(), help="texts that are always one token, such as <|endoftext|>")
     match: Literal["merges", "longest"] = knob(
-        default="merges", help="merges: in the order learned; longest: the longest piece that fits, from the left"
+        default="merges", help="merges: in the learned order; longest: the longest piece that fits, from the left"
     )
-    newlines: bool = knob(default=True, help="line ends are tokens; false: they only end a word, and are lost")
-    sample: int = knob(default=20_000_000, ge=1000, help="learn from the first so many characters")
+    newlines: bool = knob(default=True, help="encode line ends; false: they only end a word and are lost")
+    sample: int = knob(default=20_000_000, ge=1000, help="number of characters, from the start, to learn from")
 
     def check(self) -> None:
         if self.alphabet == "bytes" and self.vocab < 256 + len(SPECIAL) + len(self.special):
@@ -259,9 +263,9 @@ class Bpe(Tokenizer):
         from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
         from tokenizers import Tokenizer as HubTokenizer
 
-        whole = self.alphabet == "bytes"
+        all_bytes = self.alphabet == "bytes"
         unknown = SPECIAL[UNKNOWN]
-        tokenizer = HubTokenizer(models.BPE(unk_token=None if whole else unknown))
+        tokenizer = HubTokenizer(models.BPE(unk_token=None if all_bytes else unknown))
         pieces: pre_tokenizers.PreTokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         if not self.newlines:
             lines = pre_tokenizers.Split(Regex(r"[\r\n]+"), behavior="removed")
@@ -271,18 +275,20 @@ class Bpe(Tokenizer):
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab,
             special_tokens=[*SPECIAL, *self.special],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if whole else [],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if all_bytes else [],
             show_progress=False,
         )
         with _no_panic():
             tokenizer.train_from_iterator(_first(texts, self.sample), trainer)
-        if self.match == "longest":  # greedy from the left is what WordPiece does, with nothing marked inside a word
+        if self.match == "longest":  # WordPiece without a prefix is greedy from the left
             tokenizer.model = models.WordPiece(
                 tokenizer.get_vocab(), unk_token=unknown, continuing_subword_prefix="", max_input_chars_per_word=1 << 30
             )
         state = json.loads(tokenizer.to_str())
         for token in state["added_tokens"]:
-            token["special"] = token["content"] in SPECIAL  # the user's are found in text, ours are not
+            token["special"] = (
+                token["content"] in SPECIAL
+            )  # the user's special tokens are recognised in texts, ours are not
         return self.restore(state)
 
     def restore(self, state: Any) -> Vocabulary:
@@ -305,30 +311,32 @@ def _first(texts: Iterator[str], characters: int) -> Iterator[str]:
 
 
 class Pieces(Tokenizer):
-    """The tokenizer of a pretrained checkpoint, with the special tokens that it puts around a text; learns nothing."""
+    """The tokenizer of a pretrained checkpoint, with the special tokens that it adds to a text. It learns nothing."""
 
-    equation: ClassVar[str] = "[CLS] pieces of the text [SEP], or as the checkpoint has it; at most so many tokens"
+    equation: ClassVar[str] = "[CLS] pieces of the text [SEP], or as in the checkpoint; at most `longest` tokens"
     reference: ClassVar[str] = "Wu et al. 2016 (WordPiece); Radford et al. 2019 (byte pairs); Kudo 2018 (unigrams)"
 
-    against_unknown: ClassVar[str] = "the checkpoint's tokenizer lacks them; take one that knows such texts"
+    against_unknown: ClassVar[str] = (
+        "the checkpoint's tokenizer lacks them; use a checkpoint that was trained on such texts"
+    )
 
     checkpoint: str = knob(default="minilm", identity=False, help="minilm, a folder, or a model of the Hub")
-    longest: int = knob(default=128, ge=3, help="a text of more tokens, special ones included, is cut at its end")
-    content: str = knob(default="", help="fingerprint of the checkpoint; filled in when a run is made")
+    longest: int = knob(default=128, ge=3, help="longer texts are cut at their end; special tokens count")
+    content: str = knob(default="", help="fingerprint of the checkpoint; filled in when a run is created")
 
     def resolved(self) -> Self:
-        """With the fingerprint of the checkpoint; fetches it where that is needed."""
-        from headtohead.data.checkpoints import find
+        """Return the spec with the fingerprint of the checkpoint. Downloads the checkpoint if needed."""
+        from headtohead.data.pretrained_checkpoints import find
 
         content = find(self.checkpoint).fingerprint
         if self.content and self.content != content:
             raise InputError(
-                f"{self.checkpoint} has changed since this run was made: bring the old checkpoint back, or train anew"
+                f"{self.checkpoint} has changed since this run was created: restore the old checkpoint, or train again"
             )
         return dataclasses.replace(self, content=content)
 
     def learn(self, texts: Iterator[str]) -> Vocabulary:
-        from headtohead.data.checkpoints import find
+        from headtohead.data.pretrained_checkpoints import find
 
         found = find(self.checkpoint)
         split = bool(found.tokenizer_config.get("split_special_tokens", False))
@@ -337,34 +345,36 @@ class Pieces(Tokenizer):
 
     def restore(self, state: Any) -> Vocabulary:
         try:
-            theirs, pad, size = state["tokenizer"], state["pad"], state["size"]
+            tokenizer, pad, size = state["tokenizer"], state["pad"], state["size"]
         except (TypeError, KeyError):
-            raise InputError("the run's tokenizer.json cannot be read: it is no checkpoint's tokenizer") from None
-        return PieceVocabulary(_tokenizer(theirs), state, self.longest, pad, size)
+            raise InputError(
+                "the run's tokenizer.json is not the tokenizer of a checkpoint: copy the run again"
+            ) from None
+        return PieceVocabulary(_tokenizer(tokenizer), state, self.longest, pad, size)
 
 
 class PieceVocabulary(HubVocabulary):
-    """Encodes as the checkpoint's own tokenizer does, special tokens in a text included; decodes without them."""
+    """Encodes like the tokenizer of the checkpoint, including special tokens in a text; decodes without them."""
 
     def __init__(self, tokenizer: HubTokenizer, state: Any, longest: int, pad: int | None, size: int | None) -> None:
         super().__init__(tokenizer, exact=False)
         largest = max(tokenizer.get_vocab().values(), default=-1)
         if size is not None and largest >= size:
             raise InputError(
-                f"the tokenizer has a token of id {largest} and the model {size} embeddings: they do not belong "
-                "together; put the checkpoint's own tokenizer.json beside its weights"
+                f"the tokenizer has a token with id {largest} and the model has {size} embeddings: "
+                "put the tokenizer.json of this checkpoint beside its weights"
             )
-        self.size = size or largest + 1  # a model may have more rows than there are tokens
+        self.size = size or largest + 1  # a model may have more embeddings than tokens
         pad = pad if pad is not None and pad < self.size else None
         model = state["tokenizer"]["model"]
         named = model.get("unk_token")
         unknown = tokenizer.token_to_id(named) if isinstance(named, str) else model.get("unk_id")
         self.unknown = -1 if unknown is None else unknown
-        self.pad = next(i for i in (pad, unknown, self.size - 1) if i is not None)  # the last one is seldom a word
+        self.pad = next(i for i in (pad, unknown, self.size - 1) if i is not None)  # the last id is rarely a word
         self.silent = tuple(sorted({i for i in (pad, unknown) if i is not None}))
         self._state = state
         self._longest = longest
-        tokenizer.encode_special_tokens = state.get("split", False)  # whether one that a text names is text
+        tokenizer.encode_special_tokens = state.get("split", False)  # whether special tokens in a text are plain text
         tokenizer.no_padding()
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -383,8 +393,8 @@ class PieceVocabulary(HubVocabulary):
         else:
             self.tokenizer.enable_truncation(longest)
         with _no_panic():
-            made = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
-        return [np.array(e.ids, dtype=self.dtype) for e in made]
+            encoded = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
+        return [np.array(e.ids, dtype=self.dtype) for e in encoded]
 
     def decode(self, ids: Iterable[int]) -> str:
         return self.tokenizer.decode([int(i) for i in ids])
@@ -400,11 +410,11 @@ class PieceVocabulary(HubVocabulary):
         return self._state
 
 
-# -- characters and bytes, by numpy ------------------------------------------------------------------------------------
+# -- characters and bytes, with numpy ----------------------------------------------------------------------------------
 
 
 class Character(Tokenizer):
-    """Every character seen in training is a token."""
+    """Every character of the training text is a token."""
 
     equation: ClassVar[str] = "id = 2 + rank of the code point"
     reference: ClassVar[str] = "Karpathy 2015, The Unreasonable Effectiveness of Recurrent Neural Networks"
@@ -419,7 +429,7 @@ class Character(Tokenizer):
         try:
             return CharacterVocabulary(np.array([ord(c) for c in state], dtype=np.int64))
         except TypeError:
-            raise InputError("the run's tokenizer.json cannot be read: it is no list of characters") from None
+            raise InputError("the run's tokenizer.json is not a list of characters: copy the run again") from None
 
 
 def _points(text: str) -> np.ndarray:
@@ -427,7 +437,7 @@ def _points(text: str) -> np.ndarray:
 
 
 class CharacterVocabulary(Vocabulary):
-    exact = False  # a character that training never showed is unknown
+    exact = False  # characters that are not in the training text are unknown
 
     def __init__(self, points: np.ndarray) -> None:
         self.points = points
@@ -450,7 +460,7 @@ class CharacterVocabulary(Vocabulary):
 
 
 class Byte(Tokenizer):
-    """Every byte of the UTF-8 text is a token: nothing to learn, nothing unknown."""
+    """Every byte of the UTF-8 text is a token. It learns nothing, and no token is unknown."""
 
     equation: ClassVar[str] = "id = 2 + byte"
     reference: ClassVar[str] = "Xue et al. 2022, ByT5"

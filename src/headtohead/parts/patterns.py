@@ -1,9 +1,9 @@
-"""Attention patterns: which key j a query i may look at. Functions of positions, combined with & and |.
+"""Attention patterns: which key j a query i may attend to. Functions of positions, combined with & and |.
 
-    Causal() & Local(8)      the last eight tokens, the query's own included
-    Causal() | Prefix(4)     a prefix read both ways, then left to right
+    Causal() & Local(8)      the last 8 tokens, including the query itself
+    Causal() | Prefix(4)     a prefix of 4 tokens that all tokens see, then left to right
 
-A pattern has no tensors: its equation is on the spec. `allowed` works on anything with <, & and |.
+A pattern has no module and no weights: the spec holds the equation. `allowed` works on integers, arrays and tensors.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from headtohead.spec import Part, knob
 
 
 class Pattern(Part, family="pattern"):
-    """Which keys a query may look at."""
+    """Which keys a query may attend to.
 
-    # Said of patterns with a `window` knob: a query sees exactly `window` positions on each side, its own included.
+    A pattern with a knob called `window` claims that a query sees exactly `window` positions on each side, including
+    itself. The audit checks this claim.
+    """
 
     @abc.abstractmethod
     def allowed(self, i: Any, j: Any) -> Any:
-        """True where query position i may look at key position j; elementwise, i and j broadcast."""
+        """True where a query at position i may attend to a key at position j; elementwise, i and j broadcast."""
 
     def __and__(self, other: Pattern) -> Pattern:
         return And(self, other)
@@ -30,7 +32,7 @@ class Pattern(Part, family="pattern"):
         return Or(self, other)
 
     def is_causal(self, block: int) -> bool:
-        """Whether no query within the block sees a later key."""
+        """Whether no query in a text of `block` tokens sees a later key."""
         return not any(bool(self.allowed(i, j)) for i in range(block) for j in range(i + 1, block))
 
 
@@ -45,7 +47,7 @@ class Full(Pattern):
 
 
 class Causal(Pattern):
-    """A token sees itself and what came before."""
+    """A token sees itself and all earlier tokens."""
 
     equation: ClassVar[str] = "allowed(i, j) = j ≤ i"
     reference: ClassVar[str] = "Vaswani et al. 2017, Attention Is All You Need, section 3.2.3"
@@ -55,32 +57,32 @@ class Causal(Pattern):
 
 
 class Local(Pattern):
-    """A band: the tokens nearer than `window`, on both sides. `Causal() & Local(8)` looks back only."""
+    """A token sees the tokens at a distance below `window`, on both sides. `Causal() & Local(8)` sees only the past."""
 
     equation: ClassVar[str] = "allowed(i, j) = |i − j| < window"
     reference: ClassVar[str] = "Beltagy et al. 2020, Longformer"
 
-    window: int = knob(default=8, ge=1, help="positions seen on each side, the token's own included")
+    window: int = knob(default=8, ge=1, help="positions seen on each side, including the token itself")
 
     def allowed(self, i: Any, j: Any) -> Any:
         return (i - j < self.window) & (j - i < self.window)
 
 
 class Sinks(Pattern):
-    """The first tokens always, and a local band."""
+    """A token sees the first tokens of the text and a local window."""
 
     equation: ClassVar[str] = "allowed(i, j) = j < first  or  |i − j| < window"
     reference: ClassVar[str] = "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks"
 
-    first: int = knob(default=4, ge=1, help="tokens at the start that everyone may look at")
-    window: int = knob(default=8, ge=1, help="positions seen on each side, the token's own included")
+    first: int = knob(default=4, ge=1, help="tokens at the start that every token sees")
+    window: int = knob(default=8, ge=1, help="positions seen on each side, including the token itself")
 
     def allowed(self, i: Any, j: Any) -> Any:
         return (j < self.first) | ((i - j < self.window) & (j - i < self.window))
 
 
 class Prefix(Pattern):
-    """The first n tokens, for everyone. `Causal() | Prefix(n)` is a prefix language model."""
+    """Every token sees the first n tokens. `Causal() | Prefix(n)` is a prefix language model."""
 
     equation: ClassVar[str] = "allowed(i, j) = j < n"
     reference: ClassVar[str] = "Raffel et al. 2020, Exploring the Limits of Transfer Learning, section 3.2.1"
@@ -92,32 +94,28 @@ class Prefix(Pattern):
 
 
 class And(Pattern):
-    """Where both patterns allow it; written `a & b`."""
+    """Keys that both patterns allow; written `a & b`."""
 
     equation: ClassVar[str] = "allowed(i, j) = a(i, j) and b(i, j)"
     reference: ClassVar[str] = "set intersection"
+    notation: ClassVar[str] = "({a} & {b})"
 
-    a: Pattern = knob(default=Causal(), help="one pattern")
-    b: Pattern = knob(default=Local(), help="the other")
-
-    def __str__(self) -> str:
-        return f"({self.a} & {self.b})"
+    a: Pattern = knob(default=Causal(), help="first pattern")
+    b: Pattern = knob(default=Local(), help="second pattern")
 
     def allowed(self, i: Any, j: Any) -> Any:
         return self.a.allowed(i, j) & self.b.allowed(i, j)
 
 
 class Or(Pattern):
-    """Where either pattern allows it; written `a | b`."""
+    """Keys that at least one of two patterns allows; written `a | b`."""
 
     equation: ClassVar[str] = "allowed(i, j) = a(i, j) or b(i, j)"
     reference: ClassVar[str] = "set union"
+    notation: ClassVar[str] = "({a} | {b})"
 
-    a: Pattern = knob(default=Local(), help="one pattern")
-    b: Pattern = knob(default=Prefix(), help="the other")
-
-    def __str__(self) -> str:
-        return f"({self.a} | {self.b})"
+    a: Pattern = knob(default=Local(), help="first pattern")
+    b: Pattern = knob(default=Prefix(), help="second pattern")
 
     def allowed(self, i: Any, j: Any) -> Any:
         return self.a.allowed(i, j) | self.b.allowed(i, j)

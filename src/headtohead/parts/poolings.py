@@ -1,6 +1,6 @@
-"""Poolings: token states x (B, T, D) and keep (B, T), true at real tokens, → one vector a text (B, D).
+"""Poolings: from token vectors x (B, T, D) to one vector per text (B, D). `keep` (B, T) is true at real tokens.
 
-A text without any real token gives zeros.
+A text without real tokens gives zeros.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from headtohead.spec import Part
 
 
 class Pooling(Part, family="pooling"):
-    """How a text becomes one vector; padding is ignored."""
+    """How the vectors of a text become one vector. Padding is ignored."""
 
-    reads_all: ClassVar[bool] = True  # false: the first token alone, so the pattern must show it the others
+    reads_all: ClassVar[bool] = True  # False: only the first token, so the pattern must let it see the others
 
     @abc.abstractmethod
-    def pool(self, x: Tensor, keep: Tensor) -> Tensor: ...
+    def pool(self, x: Tensor, keep: Tensor) -> Tensor:
+        """Map x (B, T, D) and keep (B, T) to (B, D)."""
 
 
 class Mean(Pooling):
-    """The mean of the real tokens."""
+    """The mean over the real tokens."""
 
     equation: ClassVar[str] = "Σ_t keep_t x_t / Σ_t keep_t"
     reference: ClassVar[str] = "Reimers and Gurevych 2019, Sentence-BERT"
@@ -37,12 +38,12 @@ class Mean(Pooling):
 class First(Pooling):
     """The first real token."""
 
-    equation: ClassVar[str] = "x_t,  t the first kept position"
+    equation: ClassVar[str] = "x_t,  t = first position with keep"
     reference: ClassVar[str] = "Devlin et al. 2018, BERT"
     reads_all: ClassVar[bool] = False
 
     def pool(self, x: Tensor, keep: Tensor) -> Tensor:
-        first = keep.int().argmax(dim=1)  # (B,), 0 where nothing is kept
+        first = keep.int().argmax(dim=1)  # (B,), 0 for a text without real tokens
         picked = x[torch.arange(len(x), device=x.device), first]
         return picked * keep.any(dim=1, keepdim=True)
 
@@ -50,7 +51,7 @@ class First(Pooling):
 class Max(Pooling):
     """The largest value of each feature over the real tokens."""
 
-    equation: ClassVar[str] = "max_t x_t over kept t"
+    equation: ClassVar[str] = "max_t x_t over t with keep_t"
     reference: ClassVar[str] = "Conneau et al. 2017, InferSent"
 
     def pool(self, x: Tensor, keep: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""Position encodings: how the model learns where a token stands.
+"""Position encodings: how the model receives the position of a token.
 
-The attention equation calls every hook, always; a position overrides those its paper speaks of:
+The model calls every hook of the position, and a position overrides the hooks that its paper describes:
 
     a_ij = softmax_j( scale · <rotate(q_i, i), rotate(k_j, j)> / sqrt(d) + bias(q, k, i, j) )
 
-Shapes: x (B, T, D) in `embed` with i (B|1, T); q, k (B, H, T, d) with i (B|1, 1, T, 1) and j (B|1, 1, 1, T) in `rotate`
-and `bias`, whose result broadcasts to (B, H, T, T).
+Shapes in `embed`: x (B, T, D), i (B|1, T). Shapes in `rotate` and `bias`: q and k (B, H, T, d), i (B|1, 1, T, 1),
+j (B|1, 1, 1, T). The result of `bias` broadcasts to (B, H, T, T).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headtohead.spec import Dims, Part, knob
 
 
 class LayerHooks(Protocol):
-    """What the attention of one layer asks of a position."""
+    """What the attention of one layer calls on a position."""
 
     @property
     def scale(self) -> float: ...
@@ -31,40 +31,41 @@ class LayerHooks(Protocol):
 
 
 class PositionHooks(nn.Module):
-    """A position at work. Every hook is neutral until overridden."""
+    """The module of a position. A hook that is not overridden changes nothing."""
 
     scale: float = 1.0
 
     def embed(self, x: Tensor, i: Tensor) -> Tensor:
-        """Token embeddings x (B, T, D), positioned."""
+        """Add positions i (B|1, T) to the token embeddings x (B, T, D)."""
         return x
 
     def rotate(self, x: Tensor, i: Tensor) -> Tensor:
-        """Queries or keys x (B, H, T, d), turned by their position."""
+        """Rotate queries or keys x (B, H, T, d) by their positions i."""
         return x
 
     def bias(self, q: Tensor, k: Tensor, i: Tensor, j: Tensor) -> Tensor | None:
-        """What is added to the scores, or None for nothing."""
+        """Return what is added to the scores, or None."""
         return None
 
     def layer(self, n: int) -> LayerHooks:
-        """The hooks of layer n, for positions with weights of their own in every layer."""
+        """Return the hooks of layer n. Override this for a position that has weights in every layer."""
         return self
 
 
 class Position(Part, family="position"):
-    """How the model learns where a token stands."""
+    """How the model receives the position of a token."""
 
-    # What a position says of itself; the audit proves it.
-    relative: ClassVar[bool] = False  # attention depends on i − j alone
-    decays: ClassVar[bool] = False  # the bias falls with |i − j|, before and after the query
+    # Claims about the position; the audit checks them.
+    relative: ClassVar[bool] = False  # attention depends only on i − j
+    decays: ClassVar[bool] = False  # the bias falls with |i − j|, on both sides of the query
 
     @abc.abstractmethod
-    def build(self, dims: Dims) -> PositionHooks: ...
+    def build(self, dims: Dims) -> PositionHooks:
+        """Build the module."""
 
 
 class NoPosition(Position):
-    """No position at all: a causal model still tells order by what each token can see."""
+    """No position encoding. A causal model can still infer the order, because each token sees only earlier tokens."""
 
     equation: ClassVar[str] = "x_i = e_i"
     reference: ClassVar[str] = "Haviv et al. 2022, Transformer Language Models without Positional Encodings"
@@ -75,7 +76,7 @@ class NoPosition(Position):
 
 
 class Learned(Position):
-    """One learned vector per position, added to the token's."""
+    """One learned vector per position, added to the token embedding."""
 
     equation: ClassVar[str] = "x_i = e_i + p[i]"
     reference: ClassVar[str] = "Radford et al. 2019 (GPT-2); Devlin et al. 2018 (BERT)"
@@ -94,19 +95,17 @@ class LearnedHooks(PositionHooks):
 
 
 class Sinusoidal(Position):
-    """Fixed sines and cosines of many wavelengths, added to the token's vector."""
+    """Fixed sines and cosines of many wavelengths, added to the token embedding."""
 
     equation: ClassVar[str] = "x_i = e_i + amplitude · [sin(i·w_0), cos(i·w_0), sin(i·w_1), …],  w_m = base^(−2m/D)"
     reference: ClassVar[str] = "Vaswani et al. 2017, Attention Is All You Need, section 3.5"
 
-    base: float = knob(default=10_000.0, gt=1, help="the longest wavelength is 2π times this")
-    amplitude: float = knob(
-        default=1.0, gt=0, help="size beside the token embeddings; it matters when those start small"
-    )
+    base: float = knob(default=10_000.0, gt=1, help="the longest wavelength is 2π times this many tokens")
+    amplitude: float = knob(default=1.0, gt=0, help="size of the waves; it matters when token embeddings start small")
 
     def build(self, dims: Dims) -> PositionHooks:
         if dims.width % 2:
-            raise InputError(f"Sinusoidal needs an even width, not {dims.width}: sines and cosines come in pairs")
+            raise InputError(f"Sinusoidal needs an even width, for pairs of sine and cosine; the width is {dims.width}")
         return SinusoidalHooks(dims, self)
 
 
@@ -125,14 +124,14 @@ class SinusoidalHooks(PositionHooks):
 
 
 class Alibi(Position):
-    """A penalty on the scores that grows with distance, steeper in some heads than in others."""
+    """A penalty on the scores that grows linearly with distance, with a different slope in each head."""
 
     equation: ClassVar[str] = "bias_ij = −m_h · |i − j|,  m_h = 2^(−8h/H) for h = 1 … H, or one given slope"
     reference: ClassVar[str] = "Press et al. 2021, Train Short, Test Long"
     relative: ClassVar[bool] = True
     decays: ClassVar[bool] = True
 
-    slope: float | None = knob(default=None, gt=0, help="one slope for every head; none: geometric slopes")
+    slope: float | None = knob(default=None, gt=0, help="the same slope for every head; none: 2^(−8h/H) for head h")
 
     def build(self, dims: Dims) -> PositionHooks:
         return AlibiHooks(dims, self)
@@ -148,53 +147,55 @@ class AlibiHooks(PositionHooks):
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)  # (H, 1, 1)
 
     def bias(self, q: Tensor, k: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        # The distance without its sign: with a signed one an encoder would favour the tokens that come later.
+        # Without abs(), an encoder would favour later tokens.
         return -self.slopes * (i - j).abs()
 
 
 class Rope(Position):
-    """Queries and keys are turned by an angle proportional to their position, so scores depend on the offset."""
+    """Queries and keys rotated by an angle proportional to their position, so that scores depend on the offset."""
 
     equation: ClassVar[str] = (
-        "rotate(x, i) turns the pair (x_m, x_{m+r/2}) by the angle i · theta^(−2m/r),  r = fraction · d"
+        "rotate(x, i) rotates the pair (x_m, x_{m+r/2}) by the angle i · theta^(−2m/r),  r = fraction · d"
     )
     reference: ClassVar[str] = "Su et al. 2021, RoFormer"
     relative: ClassVar[bool] = True
 
-    theta: float = knob(default=10_000.0, gt=1, help="the slowest pair turns once in 2π times this many tokens")
+    theta: float = knob(
+        default=10_000.0, gt=1, help="the slowest pair makes one turn in about 2π times this many tokens"
+    )
     fraction: float = knob(
-        default=1.0, gt=0, le=1, help="share of each head that is turned; the rest carries no position"
+        default=1.0, gt=0, le=1, help="share of each head that is rotated; the rest carries no position"
     )
 
     def build(self, dims: Dims) -> PositionHooks:
-        turned = round(self.fraction * dims.head_width)
-        if turned % 2 or turned == 0:
+        rotated = round(self.fraction * dims.head_width)
+        if rotated % 2 or rotated == 0:
             raise InputError(
-                f"Rope turns pairs, and {self.fraction:g} of a head of width {dims.head_width} is {turned}: "
+                f"Rope rotates pairs, but {self.fraction:g} of a head of width {dims.head_width} is {rotated}: "
                 "choose a fraction or a head width that gives an even number above zero"
             )
-        return RopeHooks(turned, self.theta)
+        return RopeHooks(rotated, self.theta)
 
 
 class RopeHooks(PositionHooks):
     frequencies: Tensor
 
-    def __init__(self, turned: int, theta: float) -> None:
+    def __init__(self, rotated: int, theta: float) -> None:
         super().__init__()
-        self.turned = turned
-        self.register_buffer("frequencies", _frequencies(turned, theta), persistent=False)
+        self.rotated = rotated
+        self.register_buffer("frequencies", _frequencies(rotated, theta), persistent=False)
 
     def rotate(self, x: Tensor, i: Tensor) -> Tensor:
         angle = i * self.frequencies  # (B|1, 1, T, r/2)
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        a, b, rest = x.split([self.turned // 2, self.turned // 2, x.shape[-1] - self.turned], dim=-1)
+        a, b, rest = x.split([self.rotated // 2, self.rotated // 2, x.shape[-1] - self.rotated], dim=-1)
         return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], dim=-1)
 
 
 class Disentangled(Position):
-    """Content and relative position meet in separate terms: content-to-position and position-to-content.
+    """Separate score terms for content and relative position: content-to-position and position-to-content.
 
-    Both terms use the offset i − j, as the published models do; the paper writes j − i in the second.
+    Both terms use the offset i − j, as the published models do. The paper writes j − i in the second term.
     """
 
     equation: ClassVar[str] = (
@@ -204,9 +205,9 @@ class Disentangled(Position):
     reference: ClassVar[str] = "He et al. 2020, DeBERTa"
     relative: ClassVar[bool] = True
 
-    span: int = knob(default=16, ge=1, help="offsets beyond ± span share one vector")
+    span: int = knob(default=16, ge=1, help="offsets beyond ± span share the vector at ± span")
     terms: Literal["both", "content-to-position", "position-to-content"] = knob(
-        default="both", help="which of the two crossed terms are there"
+        default="both", help="which of the two position terms are used"
     )
 
     def build(self, dims: Dims) -> PositionHooks:
@@ -229,7 +230,7 @@ class DisentangledHooks(PositionHooks):
 
 
 class DisentangledLayer:
-    """The terms of one layer; its weights are registered in DisentangledHooks."""
+    """The position terms of one layer. The weights belong to DisentangledHooks."""
 
     def __init__(self, shared: DisentangledHooks, n: int) -> None:
         self.shared, self.n, self.scale = shared, n, shared.scale
@@ -263,19 +264,17 @@ class RelativeBias(Position):
     reference: ClassVar[str] = "Raffel et al. 2020 (T5), section 2.1"
     relative: ClassVar[bool] = True
 
-    buckets: int = knob(default=32, ge=4, help="how many; half of them for each side where both sides count")
-    max_distance: int = knob(default=128, ge=2, help="all offsets beyond share the last bucket")
-    sides: Literal["both", "past"] = knob(
-        default="both", help="past: keys after the query share the bucket of offset 0"
-    )
-    scaled: bool = knob(default=True, help="divide scores by sqrt(d) as everywhere else; T5 itself does not")
+    buckets: int = knob(default=32, ge=4, help="number of buckets; with sides=both, half of them for each side")
+    max_distance: int = knob(default=128, ge=2, help="larger distances share the last bucket")
+    sides: Literal["both", "past"] = knob(default="both", help="past: later keys share the bucket of offset 0")
+    scaled: bool = knob(default=True, help="divide scores by sqrt(d); T5 does not")
 
     def check(self) -> None:
         exact = self.buckets // (4 if self.sides == "both" else 2)
         if self.buckets % 2 or self.max_distance <= exact:
             raise InputError(
-                f"RelativeBias needs an even number of buckets and a max_distance above {exact}, "
-                f"not {self.buckets} and {self.max_distance}"
+                f"RelativeBias needs an even number of buckets and a max_distance above {exact}: "
+                f"it has {self.buckets} buckets and a max_distance of {self.max_distance}"
             )
 
     def build(self, dims: Dims) -> PositionHooks:
@@ -297,7 +296,7 @@ class RelativeBiasHooks(PositionHooks):
         return self.table[self.bucket(i - j)[:, 0]].permute(0, 3, 1, 2)  # (B|1, H, Tq, Tk)
 
     def bucket(self, offset: Tensor) -> Tensor:
-        """The bucket of i − j: half the buckets hold one offset each, the rest grow logarithmically."""
+        """Return the bucket of each offset i − j: half the buckets hold one offset, the others grow logarithmically."""
         s = self.spec
         if s.sides == "both":
             buckets, later = s.buckets // 2, (offset < 0) * (s.buckets // 2)

@@ -1,4 +1,4 @@
-"""Residual wirings: where the norm stands around a sublayer f, and what ends the stack."""
+"""Residual connections: where the norm is placed around a sublayer f, and what follows the last block."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ MakeNorm = Callable[[], nn.Module]
 
 
 class Wire(nn.Module):
-    """One sublayer's connection to the residual stream; calls f exactly once."""
+    """Connects one sublayer f to the residual stream. It calls f exactly once."""
 
     def forward(self, x: Tensor, f: Sublayer) -> Tensor:
         return x + f(x)
 
 
 class Residual(Part, family="residual"):
-    """How a sublayer is joined to the residual stream."""
+    """How a sublayer is connected to the residual stream."""
 
     @abc.abstractmethod
     def build(self, norm: MakeNorm) -> Wire:
-        """The wiring of one sublayer, with as many norms as it needs."""
+        """Build the connection of one sublayer. Each call of `norm()` makes a new norm."""
 
     def build_last(self, norm: MakeNorm) -> nn.Module:
-        """What follows the last block: a norm, because the stream itself was never normed."""
+        """Build what follows the last block: a norm, because the residual stream has none so far."""
         return norm()
 
 
 class PreNorm(Residual):
-    """Norm before the sublayer."""
+    """A norm before each sublayer."""
 
     equation: ClassVar[str] = "x + f(norm(x)), and a norm after the last block"
     reference: ClassVar[str] = "Xiong et al. 2020, On Layer Normalization in the Transformer Architecture"
@@ -53,7 +53,7 @@ class PreWire(Wire):
 
 
 class PostNorm(Residual):
-    """Norm after the sum."""
+    """A norm after each residual sum."""
 
     equation: ClassVar[str] = "norm(x + f(x))"
     reference: ClassVar[str] = "Vaswani et al. 2017, Attention Is All You Need, section 3.1"
@@ -62,7 +62,7 @@ class PostNorm(Residual):
         return PostWire(norm)
 
     def build_last(self, norm: MakeNorm) -> nn.Module:
-        return nn.Identity()  # the last block ends with a norm already
+        return nn.Identity()  # the last block ends with a norm
 
 
 class PostWire(Wire):
@@ -75,7 +75,7 @@ class PostWire(Wire):
 
 
 class Sandwich(Residual):
-    """Norm before and after the sublayer, none on the stream."""
+    """A norm before and a norm after each sublayer, none on the residual stream."""
 
     equation: ClassVar[str] = "x + norm'(f(norm(x))), and a norm after the last block"
     reference: ClassVar[str] = "Ding et al. 2021, CogView"

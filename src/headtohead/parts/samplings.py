@@ -1,4 +1,4 @@
-"""Samplings: which windows of a running text a step trains on. A function of (seed, step) alone. Numpy only."""
+"""Samplings: which windows of a text a training step reads. A function of (seed, step) only; imports no torch."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import ClassVar
 import numpy as np
 
 from headtohead.spec import Part, knob
-from headtohead.streams import stream
+from headtohead.spec.streams import stream
 
 
 class Sampling(Part, family="sampling", of="train"):
-    """Which windows of the text a language model's batch holds."""
+    """Which windows of the text are in a batch of a language model."""
 
     @abc.abstractmethod
     def starts(self, windows: int, batch: int, seed: int, step: int) -> np.ndarray:
-        """(B,) where each window of this step begins; windows may begin at 0 … windows − 1."""
+        """Return the start (B,) of each window in this step, from 0 to windows − 1."""
 
     @abc.abstractmethod
     def steps_per_epoch(self, windows: int, block: int, batch: int) -> int:
-        """Steps in one pass."""
+        """Return the number of steps in one epoch."""
 
 
 class RandomWindows(Sampling):
-    """Windows at random places, with replacement."""
+    """Windows at random positions, with replacement."""
 
-    equation: ClassVar[str] = "start ~ U{0, …, n − T − 1};  a pass shows as many tokens as there are"
+    equation: ClassVar[str] = "start ~ U{0, …, n − T − 1};  an epoch reads as many tokens as the text has"
     reference: ClassVar[str] = "nanoGPT's get_batch"
 
     def starts(self, windows: int, batch: int, seed: int, step: int) -> np.ndarray:
-        return _draw(seed, step).integers(0, windows, batch)
+        return _generator(seed, step).integers(0, windows, batch)
 
     def steps_per_epoch(self, windows: int, block: int, batch: int) -> int:
         return math.ceil(windows / (block * batch))
 
 
 class ShuffledWindows(Sampling):
-    """Windows at every `stride`-th token, each once a pass, in a new random order every pass."""
+    """Windows that start at every `stride`-th token, each once per epoch, in a new random order each epoch."""
 
     equation: ClassVar[str] = "start ∈ stride · permutation(0, …, ⌈(n − T)/stride⌉ − 1)"
-    reference: ClassVar[str] = "a shuffled DataLoader over strided windows, as in the documents"
+    reference: ClassVar[str] = "a shuffled DataLoader over strided windows, as in the course reports"
 
-    stride: int = knob(default=1, ge=1, help="tokens between the starts of neighbouring windows")
+    stride: int = knob(default=1, ge=1, help="tokens from the start of one window to the next")
 
     def starts(self, windows: int, batch: int, seed: int, step: int) -> np.ndarray:
         return self.stride * in_passes(math.ceil(windows / self.stride), batch, seed, step)
@@ -54,15 +54,18 @@ class ShuffledWindows(Sampling):
 
 
 def in_passes(count: int, batch: int, seed: int, step: int) -> np.ndarray:
-    """The step's share of a fresh permutation of `count` things a pass; the last batch of a pass may be smaller."""
-    epoch, place = divmod(step, math.ceil(count / batch))
-    return _permutation(count, seed, epoch)[place * batch : (place + 1) * batch].copy()
+    """Return the items of one step: each epoch is a new permutation of 0 … count − 1, cut into batches.
+
+    The last batch of an epoch may be smaller.
+    """
+    epoch, n = divmod(step, math.ceil(count / batch))
+    return _permutation(count, seed, epoch)[n * batch : (n + 1) * batch].copy()
 
 
 @lru_cache(maxsize=2)
 def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
-    return _draw(seed, epoch).permutation(count)
+    return _generator(seed, epoch).permutation(count)
 
 
-def _draw(seed: int, number: int) -> np.random.Generator:
+def _generator(seed: int, number: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=stream(seed, "order", number)))

@@ -1,5 +1,7 @@
-"""Schedules: the learning rate at each step, as a share of the optimizer's own. Pure functions of (step, steps), so a
-run that is resumed needs nothing restored. Imports no torch."""
+"""Schedules: the learning rate at each step, as a share of the optimizer's peak rate.
+
+A schedule is a pure function of (step, steps), so a resumed run has no schedule state to restore. Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from headtohead.spec import Part, knob
 
 
 class Schedule(Part, family="schedule", of="train"):
-    """How the learning rate moves over a run."""
+    """How the learning rate changes during a run."""
 
     @abc.abstractmethod
     def share(self, step: int, steps: int) -> float:
-        """The share of the peak rate with which update number `step` (0, 1, … steps − 1) is made."""
+        """Return the share of the peak rate for update number `step` (0, 1, … steps − 1)."""
 
 
 class Constant(Schedule):
@@ -29,39 +31,40 @@ class Constant(Schedule):
 
 
 class WarmupCosine(Schedule):
-    """A straight line up, then half a cosine down."""
+    """A linear warm-up, then half a cosine down."""
 
     equation: ClassVar[str] = "(t+1)/w up to step w = warmup · T, then end + (1−end) · (1 + cos(π (t−w)/(T−w))) / 2"
     reference: ClassVar[str] = "Loshchilov and Hutter 2017, SGDR"
 
-    warmup: float = knob(default=0.1, ge=0, le=1, help="share of the steps spent going up")
-    end: float = knob(default=0.1, ge=0, le=1, help="share of the peak rate that is left at the end")
+    warmup: float = knob(default=0.1, ge=0, le=1, help="share of the steps that the rate rises")
+    end: float = knob(default=0.1, ge=0, le=1, help="share of the peak rate at the end")
 
     def share(self, step: int, steps: int) -> float:
-        up = round(self.warmup * steps)
-        if step < up:
-            return (step + 1) / up
-        gone = (step - up) / max(1, steps - up)
-        return self.end + (1 - self.end) * (1 + math.cos(math.pi * gone)) / 2
+        warmup = round(self.warmup * steps)
+        if step < warmup:
+            return (step + 1) / warmup
+        progress = (step - warmup) / max(1, steps - warmup)
+        return self.end + (1 - self.end) * (1 + math.cos(math.pi * progress)) / 2
 
 
 class OneCycle(Schedule):
-    """Half a cosine up from a fraction of the peak, half a cosine down to nearly nothing."""
+    """Half a cosine up from a fraction of the peak rate, then half a cosine down to nearly zero."""
 
     equation: ClassVar[str] = "start → 1 over the first `warmup` of the steps, 1 → end over the rest, both by cosine"
     reference: ClassVar[str] = "Smith and Topin 2018, Super-Convergence"
 
-    warmup: float = knob(default=0.3, gt=0, lt=1, help="share of the steps spent going up")
+    warmup: float = knob(default=0.3, gt=0, lt=1, help="share of the steps that the rate rises")
     start: float = knob(default=0.04, gt=0, le=1, help="share of the peak rate at the first step")
     end: float = knob(default=4e-6, ge=0, le=1, help="share of the peak rate at the last step")
 
     def share(self, step: int, steps: int) -> float:
-        # the turning point counts in steps between updates, as torch's OneCycleLR does
+        # the peak is at step warmup · steps − 1, as in torch's OneCycleLR
         top, last = self.warmup * steps - 1, steps - 1
         if step <= top:
             return _between(self.start, 1.0, step / top if top > 0 else 1.0)
         return _between(1.0, self.end, (step - top) / (last - top) if last > top else 1.0)
 
 
-def _between(a: float, b: float, gone: float) -> float:
-    return b + (a - b) * (1 + math.cos(math.pi * gone)) / 2
+def _between(a: float, b: float, progress: float) -> float:
+    """The value between a and b, along half a cosine; progress 0 gives a, 1 gives b."""
+    return b + (a - b) * (1 + math.cos(math.pi * progress)) / 2

@@ -1,1 +1,1 @@
-"""Pretrained weights: what architectures are in our words, and runs that start from them."""
+"""Pretrained weights: reading checkpoints of Hugging Face, and starting runs from them."""

@@ -1,8 +1,8 @@
-"""Architectures of Hugging Face, said in our words: one `…_spec` and one `…_weights` each, and a table of all of them.
+"""Reads checkpoints of Hugging Face architectures as headtohead models: one `…_spec` and one `…_weights` each.
 
-`…_spec(config)` is the ModelSpec of the same architecture; what has no word here is refused, never left out.
-`…_weights(theirs, spec)` gives their tensors our names. Configurations are read as config.json has them and tensors by
-their names, so nothing here imports transformers.
+`…_spec(config)` returns the ModelSpec of the same architecture. Settings that headtohead cannot express are refused,
+never ignored. `…_weights(theirs, spec)` renames their tensors to ours. `ours` is headtohead's side, `theirs` that of
+Hugging Face. The module reads config.json and tensors by name, and does not import transformers.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from headtohead.attention import Biases
-from headtohead.data.checkpoints import Checkpoint, config_of
+from headtohead.data.pretrained_checkpoints import Checkpoint, config_of
 from headtohead.errors import InputError
-from headtohead.model import HeadSpec, ModelSpec
+from headtohead.model.spec import Biases, HeadSpec, ModelSpec
 from headtohead.parts import Causal, First, Full, Gated, LayerNorm, Learned, Mlp, PostNorm, PreNorm, RMSNorm, Rope
 from headtohead.spec import Spec
 
 Config = dict[str, Any]
 Weights = dict[str, Tensor]
-Names = dict[str, str]  # of whole modules, {ours: theirs}
+Names = dict[str, str]  # names of modules, {ours: theirs}
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -40,22 +39,22 @@ NO_BIASES = Biases(q=False, k=False, v=False, out=False)
 
 @dataclass(frozen=True)
 class Read:
-    """A checkpoint in our words."""
+    """A checkpoint as a headtohead model."""
 
     spec: ModelSpec
     task: Literal["lm", "classifier", "encoder"]
-    weights: Weights  # as a LanguageModel, a Classifier, or a module with nothing but a `trunk` has them
-    labels: tuple[str, ...]  # of a classifier
+    weights: Weights  # named as in LanguageModel, Classifier, or a module that has only a `trunk`
+    labels: tuple[str, ...]  # the classes of a classifier
 
 
 class UnknownArchitecture(InputError):  # noqa: N818
-    """A checkpoint may be sound, and its architecture still have no words here."""
+    """The checkpoint has an architecture that headtohead cannot express."""
 
 
 def read(checkpoint: Checkpoint, dropout: bool = False) -> Read:
-    """The spec and the weights of a checkpoint; with its own dropout where it is to be trained on."""
-    with _in_a_line(checkpoint.name):
-        kind, spec, weights = _everything(checkpoint, dropout)
+    """Read the spec and the weights of a checkpoint. With `dropout`, the spec has the dropout of the checkpoint."""
+    with _one_line_errors(checkpoint.name):
+        kind, spec, weights = _read_model(checkpoint, dropout)
         if kind.decoder:
             _refuse_other_heads(checkpoint.config)
             return Read(spec, "lm", weights, ())
@@ -65,20 +64,23 @@ def read(checkpoint: Checkpoint, dropout: bool = False) -> Read:
 
 
 def classifier_start(checkpoint: Checkpoint, classes: int, dropout: bool = False) -> tuple[ModelSpec, Weights]:
-    """What a classifier begins with that is trained on top of an encoder: its spec, and every weight but the last
-    layer's. The layer before it, head.0, comes along where the checkpoint has one."""
+    """Read the spec and the initial weights of a classifier that is fine-tuned from an encoder.
+
+    The weights do not include the last layer of the head. They include the layer before it, head.0, if the checkpoint
+    has one.
+    """
     if classes < 2:
-        raise InputError(f"a classifier needs two classes, not {classes}")
-    with _in_a_line(checkpoint.name):
+        raise InputError(f"a classifier needs at least two classes, not {classes}")
+    with _one_line_errors(checkpoint.name):
         _refuse_decoder(architecture(checkpoint.config))
-        _, spec, weights = _everything(checkpoint, dropout)
+        _, spec, weights = _read_model(checkpoint, dropout)
         return spec, {name: w for name, w in weights.items() if not name.startswith("head.2.")}
 
 
 def classifier_spec(name: str, dropout: bool = False) -> ModelSpec:
-    """The spec that `classifier_start` has of the checkpoint of this name; of `minilm` without having it."""
+    """The spec that `classifier_start` returns for a checkpoint name. For `minilm` it needs no download."""
     config = config_of(name)
-    with _in_a_line(name):
+    with _one_line_errors(name):
         kind = architecture(config)
         _refuse_decoder(kind)
         return _spec(kind, config, dropout)
@@ -87,12 +89,12 @@ def classifier_spec(name: str, dropout: bool = False) -> ModelSpec:
 def _refuse_decoder(kind: Architecture) -> None:
     if kind.decoder:
         encoders = ", ".join(name for name, known in KNOWN.items() if not known.decoder)
-        raise InputError(f"it is a language model, and a classifier begins with an encoder: {encoders}")
+        raise InputError(f"it is a language model, but a classifier needs an encoder: {encoders}")
 
 
 @contextmanager
-def _in_a_line(name: str) -> Iterator[None]:
-    """Whatever a configuration may hold, what is wrong with it is said of the checkpoint."""
+def _one_line_errors(name: str) -> Iterator[None]:
+    """Turn any error of a faulty configuration into one line that names the checkpoint."""
     try:
         yield
     except InputError as error:
@@ -101,29 +103,29 @@ def _in_a_line(name: str) -> Iterator[None]:
         raise InputError(f"{name} cannot be imported: it lacks {error.args[0]}") from None
     except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         why = " ".join(str(error).split())[:200]
-        raise InputError(f"{name} cannot be imported: its config.json is not sound ({why})") from None
+        raise InputError(f"{name} cannot be imported: its config.json has a wrong value ({why})") from None
 
 
-def _everything(checkpoint: Checkpoint, dropout: bool) -> tuple[Architecture, ModelSpec, Weights]:
-    """The spec, and the weights of the trunk and of whatever head there is."""
+def _read_model(checkpoint: Checkpoint, dropout: bool) -> tuple[Architecture, ModelSpec, Weights]:
+    """The architecture, the spec, and the weights of the trunk and of the head, if there is one."""
     kind, config = architecture(checkpoint.config), checkpoint.config
     spec = _spec(kind, config, dropout)
-    computed = config.get("computed") or ()  # tables that our own exports hold beside the weights
+    computed = config.get("computed") or ()  # tables that headtohead exports beside the weights
     theirs = Tensors({name: w for name, w in checkpoint.tensors().items() if name not in computed}, kind.prefix)
     if spec.layers > len(theirs):
         raise KeyError(f"the weights of {spec.layers:,} layers")
     weights = kind.weights(theirs, spec)
-    if left := theirs.unread(kind.inside):
-        raise UnknownArchitecture(f"our model has no place for {left[0]} ({len(left)} such weights)")
+    if unread := theirs.unread(kind.inside):
+        raise UnknownArchitecture(f"headtohead's model has no place for {unread[0]} ({len(unread)} such weights)")
     return kind, spec, {name: _as_floats(name, w) for name, w in weights.items()}
 
 
 def _as_floats(name: str, w: Tensor) -> Tensor:
     if not w.is_floating_point():
-        raise InputError(f"{name} is stored as {w.dtype}: have the weights again, not quantised")
+        raise InputError(f"{name} is stored as {w.dtype}: get the weights as floats, not quantised")
     w = w.float().contiguous()
     if not w.isfinite().all():
-        raise InputError(f"{name} holds NaN or infinity: have the weights again, of a model that did not diverge")
+        raise InputError(f"{name} contains NaN or infinity: get the weights of a model that did not diverge")
     return w
 
 
@@ -132,33 +134,39 @@ def _spec(kind: Architecture, config: Config, dropout: bool) -> ModelSpec:
     return dataclasses.replace(spec, dropout=float(config.get(kind.dropout) or 0.0)) if dropout else spec
 
 
-# -- what all of them share --------------------------------------------------------------------------------------------
+# -- shared by all architectures ---------------------------------------------------------------------------------------
 
 
 class Tensors(dict[str, Tensor]):
-    """Their tensors without the prefix that a model with a head puts before its trunk's, and under today's names; which
-    of them were read is noted."""
+    """Their tensors, without the prefix that models with a head add to the trunk, and with current names of old layers.
+    It records which tensors were read."""
 
     def __init__(self, theirs: Weights, prefix: str) -> None:
         renamed = {name.replace(".gamma", ".weight").replace(".beta", ".bias"): w for name, w in theirs.items()}
         super().__init__({name.removeprefix(prefix): w for name, w in renamed.items()})
-        self.seen: set[str] = set()
+        self.was_read: set[str] = set()
 
     def __getitem__(self, name: str) -> Tensor:
-        self.seen.add(name)
+        self.was_read.add(name)
         return super().__getitem__(name)
 
     def unread(self, inside: tuple[str, ...]) -> list[str]:
-        """Learned tensors of the trunk that nobody asked for."""
-        left = (name for name in self if name not in self.seen and name.startswith(inside))
-        return [name for name in left if not name.endswith(NOT_LEARNED)]
+        """Learned tensors of the trunk that were not read."""
+        unread = (name for name in self if name not in self.was_read and name.startswith(inside))
+        return [name for name in unread if not name.endswith(NOT_LEARNED)]
 
 
-NOT_LEARNED = ("position_ids", "token_type_ids", ".attn.bias", ".attn.masked_bias", "inv_freq")  # masks and the like
+NOT_LEARNED = (
+    "position_ids",
+    "token_type_ids",
+    ".attn.bias",
+    ".attn.masked_bias",
+    "inv_freq",
+)  # masks, ids, computed tables
 
 
 def take(theirs: Weights, names: Names) -> Weights:
-    """The tensors of whole modules under our names; a bias comes along where there is one."""
+    """Rename the tensors of whole modules to our names: weights, and biases if present."""
     ours = {}
     for our_name, their_name in names.items():
         ours[f"{our_name}.weight"] = theirs[f"{their_name}.weight"]
@@ -168,16 +176,16 @@ def take(theirs: Weights, names: Names) -> Weights:
 
 
 def _only(config: Config, **known: tuple[Any, ...]) -> None:
-    """Refuse a setting that changes what is computed in a way that has no word here; the first is the usual value."""
+    """Refuse settings with other values than these; the first value is the default."""
     for name, values in known.items():
         value = config.get(name, values[0])
         if value not in values:
-            raise UnknownArchitecture(f"{name}={value!r} is not known here, only {' or '.join(map(repr, values))}")
+            raise UnknownArchitecture(f"{name}={value!r} is not supported, only {' or '.join(map(repr, values))}")
 
 
 def _activation(name: Any) -> Any:
     if not isinstance(name, str) or name not in ACTIVATIONS:
-        raise UnknownArchitecture(f"the activation {name!r} is not known here: known are {', '.join(ACTIVATIONS)}")
+        raise UnknownArchitecture(f"the activation {name!r} is not supported; supported: {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 
@@ -210,8 +218,8 @@ def gpt2_spec(config: Config) -> ModelSpec:
 
 
 def gpt2_names(spec: ModelSpec) -> tuple[Names, Names, Names]:
-    """Modules as they are; linear layers, which GPT-2 keeps transposed; and q, k, v side by side in one of those, under
-    the name of our attention."""
+    """Three groups of names: modules that are read unchanged; linear layers, which GPT-2 stores transposed; and the
+    transposed layers that hold q, k and v side by side, under the name of our attention."""
     plain = {"trunk.tokens": "wte", "trunk.position.table": "wpe", "trunk.last": "ln_f"}
     plain |= {} if spec.tied else {"head": "lm_head"}
     transposed: Names = {}
@@ -231,7 +239,7 @@ def gpt2_names(spec: ModelSpec) -> tuple[Names, Names, Names]:
 def gpt2_weights(theirs: Weights, spec: ModelSpec) -> Weights:
     plain, transposed, fused = gpt2_names(spec)
     ours = take(theirs, plain) | {name: w.t() for name, w in take(theirs, transposed).items()}
-    for name, w in take(theirs, fused).items():  # (D, 3·D), or (3·D,) of a bias
+    for name, w in take(theirs, fused).items():  # weight (D, 3·D), bias (3·D,)
         attention, _, kind = name.rpartition(".")
         ours |= {f"{attention}.{part}.{kind}": x for part, x in zip("qkv", w.t().chunk(3), strict=True)}
     return ours
@@ -263,11 +271,13 @@ def llama_spec(config: Config) -> ModelSpec:
 
 
 def _theta(config: Config) -> float:
-    """Of rotary positions without scaling; older files have it beside the scaling, newer ones in one table with it."""
+    """theta of rotary positions without scaling. Newer files have it in rope_parameters, older ones at the top."""
     table: Config = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = table.get("rope_type", table.get("type", "default"))
     if kind != "default" or table.get("partial_rotary_factor", 1.0) != 1.0:
-        raise UnknownArchitecture(f"rotary positions scaled as '{kind}' are not known here, only plain ones")
+        raise UnknownArchitecture(
+            f"rotary positions with scaling '{kind}' are not supported, only those without scaling"
+        )
     theta: Any = table.get("rope_theta", config.get("rope_theta", 10_000.0))
     return float(theta)
 
@@ -293,13 +303,15 @@ def llama_weights(theirs: Weights, spec: ModelSpec) -> Weights:
     return take(theirs, llama_names(spec))
 
 
-# -- BERT and its kin: the same blocks ---------------------------------------------------------------------------------
+# -- BERT and related architectures ------------------------------------------------------------------------------------
 
 
 def bert_spec(config: Config) -> ModelSpec:
-    """For a classifier that reads the first token: BERT's pooler is our head's first layer."""
+    """The spec of a classifier that reads the first token. BERT's pooler is the first layer of our head."""
     _only(config, position_embedding_type=("absolute",), is_decoder=(False,), add_cross_attention=(False,))
-    _only(config, embedding_size=(config["hidden_size"],))  # of ELECTRA: no projection after the embeddings
+    _only(
+        config, embedding_size=(config["hidden_size"],)
+    )  # ELECTRA: a projection after the embeddings is not supported
     norm = LayerNorm(eps=config.get("layer_norm_eps", 1e-12))
     return ModelSpec(
         width=config["hidden_size"],
@@ -319,7 +331,7 @@ def bert_spec(config: Config) -> ModelSpec:
 
 
 def roberta_spec(config: Config) -> ModelSpec:
-    """RoBERTa counts positions from one after the padding's id, so the first rows of its table are never used."""
+    """RoBERTa starts positions at the padding id + 1, so the first rows of its position table are unused."""
     spec = bert_spec(config)
     return dataclasses.replace(spec, block=spec.block - config.get("pad_token_id", 1) - 1)
 
@@ -329,17 +341,17 @@ def electra_spec(config: Config) -> ModelSpec:
 
 
 def bert_weights(theirs: Weights, spec: ModelSpec) -> Weights:
-    """Of a text that is one segment: the vector of segment 0 is in every token's embedding."""
-    places = theirs["embeddings.position_embeddings.weight"]
+    """Weights for texts of one segment: the vector of segment 0 is added to every token embedding."""
+    positions = theirs["embeddings.position_embeddings.weight"]
     return take(theirs, bert_names(spec) | _heads(theirs)) | {
         "trunk.tokens.weight": theirs["embeddings.word_embeddings.weight"]
         + theirs["embeddings.token_type_embeddings.weight"][0],
-        "trunk.position.table.weight": places[len(places) - spec.block :],
+        "trunk.position.table.weight": positions[len(positions) - spec.block :],
     }
 
 
 def bert_names(spec: ModelSpec) -> Names:
-    """Of the trunk but for the embeddings."""
+    """Names of the trunk without the embeddings."""
     names = {"trunk.embedding_norm": "embeddings.LayerNorm"}
     for n in range(spec.layers):
         block, layer = f"trunk.blocks.{n}", f"encoder.layer.{n}"
@@ -352,6 +364,7 @@ def bert_names(spec: ModelSpec) -> Names:
 
 
 def bert_block(block: str, layer: str) -> Names:
+    """Names of one block, except queries, keys and values."""
     return {
         f"{block}.attention.out": f"{layer}.attention.output.dense",
         f"{block}.around_attention.norm": f"{layer}.attention.output.LayerNorm",
@@ -362,12 +375,12 @@ def bert_block(block: str, layer: str) -> Names:
 
 
 def _heads(theirs: Weights) -> Names:
-    """Whatever layers of a classifier's head there are: RoBERTa and ELECTRA have two, DistilBERT too, BERT a pooler."""
-    found: Names = {}
-    for ours, known in HEADS.items():
-        there = [name for name in known if f"{name}.weight" in theirs]
-        found |= {ours: there[0]} if there else {}
-    return found
+    """Names of the layers of a classifier's head that are present. BERT's first layer is its pooler."""
+    names: Names = {}
+    for ours, candidates in HEADS.items():
+        present = [name for name in candidates if f"{name}.weight" in theirs]
+        names |= {ours: present[0]} if present else {}
+    return names
 
 
 HEADS = {
@@ -408,37 +421,39 @@ def distilbert_weights(theirs: Weights, spec: ModelSpec) -> Weights:
     return take(theirs, names | _heads(theirs))
 
 
-# -- our own, exported with code of its own ----------------------------------------------------------------------------
+# -- models that headtohead exported with their code -------------------------------------------------------------------
 
 
 def own_spec(config: Config) -> ModelSpec:
     spec = Spec.from_json(portable(config["model"]))
     if not isinstance(spec, ModelSpec):
-        raise InputError("its config.json does not hold the spec of a model")
+        raise InputError("its config.json does not contain the spec of a model")
     return dataclasses.replace(spec, dropout=0.0)
 
 
-def portable(said: Any) -> Any:
-    """A spec's JSON without the files of a user's parts: they lie elsewhere, and are not ours to run."""
-    if not isinstance(said, dict):
-        return said
-    return {name: portable(value) for name, value in said.items() if name not in ("file", "source")}
+def portable(data: Any) -> Any:
+    """A spec's JSON without the files of a user's parts, which do not exist elsewhere and must not be run."""
+    if not isinstance(data, dict):
+        return data
+    return {name: portable(value) for name, value in data.items() if name not in ("file", "source")}
 
 
 def own_weights(theirs: Weights, _spec: ModelSpec) -> Weights:
     return {name: theirs[name] for name in theirs}
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
+# -- table of architectures --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Architecture:
+    """How to read one architecture."""
+
     spec: Callable[[Config], ModelSpec]
     weights: Callable[[Weights, ModelSpec], Weights]
-    prefix: str  # of the trunk's tensors, in a model with a head
-    inside: tuple[str, ...]  # how the names of the trunk's own tensors begin
-    dropout: str  # where the configuration has it
+    prefix: str  # prefix of the trunk's tensors in a model with a head
+    inside: tuple[str, ...]  # beginnings of the names of the trunk's tensors
+    dropout: str  # name of the dropout setting
     decoder: bool = False
 
 
@@ -446,7 +461,7 @@ ENCODER = ("embeddings.", "encoder.", "transformer.")
 DECODER = ("wte.", "wpe.", "h.", "ln_f.", "embed_tokens.", "layers.", "norm.")
 ROBERTA = Architecture(roberta_spec, bert_weights, "roberta.", ENCODER, "hidden_dropout_prob")
 
-KNOWN = {  # by model_type
+KNOWN = {  # model_type → architecture
     "gpt2": Architecture(gpt2_spec, gpt2_weights, "transformer.", DECODER, "resid_pdrop", decoder=True),
     "llama": Architecture(llama_spec, llama_weights, "model.", DECODER, "attention_dropout", decoder=True),
     "bert": Architecture(bert_spec, bert_weights, "bert.", ENCODER, "hidden_dropout_prob"),
@@ -461,17 +476,18 @@ KNOWN = {  # by model_type
 
 
 def architecture(config: Config) -> Architecture:
+    """The architecture that a config.json names."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in KNOWN:
-        said = f"its architecture '{kind}' is not known here" if kind else "its config.json has no model_type"
-        raise UnknownArchitecture(f"{said}: known are {', '.join(KNOWN)}")
+        problem = f"its architecture '{kind}' is not supported" if kind else "its config.json has no model_type"
+        raise UnknownArchitecture(f"{problem}; supported: {', '.join(KNOWN)}")
     return KNOWN[kind]
 
 
 def _refuse_other_heads(config: Config) -> None:
     for head in config.get("architectures") or []:
         if not head.endswith(("ForCausalLM", "LMHeadModel", "Model")):
-            raise UnknownArchitecture(f"{head} has a head that is not known here")
+            raise UnknownArchitecture(f"the head of {head} is not supported, only that of a language model")
 
 
 def _is_classifier(config: Config, weights: Weights) -> bool:
@@ -483,7 +499,11 @@ def _labels(config: Config, classes: int) -> tuple[str, ...]:
     named = config.get("id2label") or {str(n): f"LABEL_{n}" for n in range(classes)}
     labels = tuple(str(named[n]) for n in sorted(named, key=int))
     if classes < 2 or config.get("problem_type") not in (None, "single_label_classification"):
-        raise InputError("it gives no probabilities of classes that exclude each other, so it is no classifier here")
+        raise InputError(
+            "it does not assign each text to one of several classes, so headtohead cannot use it as a classifier"
+        )
     if len(labels) != classes or len(set(labels)) != classes:
-        raise InputError(f"it has {classes} classes and its config.json names {len(set(labels))}: mend its id2label")
+        raise InputError(
+            f"it has {classes} classes and its config.json names {len(set(labels))}: correct id2label there"
+        )
     return labels

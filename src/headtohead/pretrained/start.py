@@ -1,4 +1,4 @@
-"""What weights a run starts from: drawn anew, or those of a checkpoint, whole or by way of LoRA."""
+"""The initial weights of a run: random, or from a checkpoint, with all weights or LoRA trained."""
 
 from __future__ import annotations
 
@@ -10,84 +10,92 @@ from torch import nn
 
 from headtohead.data.tokenizers import Pieces, Tokenizer
 from headtohead.errors import InputError, Unavailable
-from headtohead.model import Classifier
+from headtohead.model.transformer import Classifier
 from headtohead.spec import Part, knob
 
-LORA_LAYERS = ("q", "v")  # of each attention, as in the paper
-HEAD = "head"  # what every model here calls the layers that end it
+LORA_LAYERS = ("q", "v")  # layers of each attention that get LoRA, as in the paper
+HEAD = "head"  # name of the output layers in every model
 
 
 class Start(Part, family="start", of="train"):
-    """What weights a run starts from."""
+    """The initial weights of a run."""
+
+    pretrained: ClassVar[bool] = False  # the weights were trained before: model.init does not decide them
 
     def resolved(self) -> Self:
-        """With whatever decides the weights written down."""
+        """Return this start with the fingerprint of everything that determines the weights."""
         return self
 
     def refuse_foreign(self, tokenizer: Tokenizer) -> None:
-        """A tokenizer whose tokens the weights have never met."""
+        """Refuse a tokenizer whose token ids do not belong to the weights."""
 
     def fill(self, model: nn.Module) -> None:
-        """A model whose weights were drawn already gets those that the start says, and is told which of them learn."""
+        """Load the weights into a model with random weights, and mark which of them are trained."""
 
     def shape(self, model: nn.Module) -> None:
-        """As `fill`, for a model whose weights will be loaded: only what changes the model itself."""
+        """Make only the changes of `fill` to the model itself, for a model whose weights are loaded later."""
 
 
 class Fresh(Start):
-    """Drawn anew, as model.init says."""
+    """Random weights, as `model.init` defines."""
 
     equation: ClassVar[str] = "w ~ model.init"
-    reference: ClassVar[str] = "the absence of a checkpoint"
+    reference: ClassVar[str] = "no checkpoint"
 
 
 class Pretrained(Start):
-    """The weights of a checkpoint; the layer that names the classes is drawn anew. With `lora`, queries and values
-    learn a difference of low rank, the head learns, and the rest stays as it is."""
+    """The weights of a checkpoint; the last layer of a classifier is random.
+
+    With `lora`, training changes only low-rank differences to queries and values, and the head.
+    """
 
     equation: ClassVar[str] = "w = w_checkpoint;  with lora: w + (alpha / r) · B A,  B zero at first"
     reference: ClassVar[str] = "Devlin et al. 2019, BERT; Hu et al. 2022, LoRA"
+    pretrained: ClassVar[bool] = True
 
     checkpoint: str = knob(default="minilm", identity=False, help="minilm, a folder, or a name on the Hub")
-    lora: int | None = knob(default=None, ge=1, help="rank r; none: everything learns")
-    alpha: int = knob(default=16, ge=1, help="of lora: how much the difference counts")
-    content: str = knob(default="", help="fingerprint of the checkpoint, filled in when a run begins")
+    lora: int | None = knob(default=None, ge=1, help="rank r; none: train all weights")
+    alpha: int = knob(default=16, ge=1, help="scale of the LoRA difference")
+    content: str = knob(default="", help="fingerprint of the checkpoint, set when a run starts")
 
     def resolved(self) -> Self:
-        from headtohead.data.checkpoints import find
+        from headtohead.data.pretrained_checkpoints import find
 
         content = find(self.checkpoint).fingerprint
         if self.content and self.content != content:
             raise InputError(
-                f"the checkpoint {self.checkpoint} has changed since this run was made: bring the old one back, "
-                "or begin anew"
+                f"the checkpoint {self.checkpoint} has changed since this run was made: restore the old one, or "
+                "start a new run"
             )
         return dataclasses.replace(self, content=content)
 
     def refuse_foreign(self, tokenizer: Tokenizer) -> None:
-        from headtohead.data.checkpoints import find
+        from headtohead.data.pretrained_checkpoints import find
 
         if not isinstance(tokenizer, Pieces) or tokenizer.content == self.content:
             return
         if find(tokenizer.checkpoint).tokenizer() != find(self.checkpoint).tokenizer():
             raise InputError(
-                f"the weights are those of {self.checkpoint} and the tokenizer that of {tokenizer.checkpoint}: "
-                f"set tokenizer.checkpoint={self.checkpoint} too, or take h2h finetune --model {self.checkpoint}"
+                f"the weights come from {self.checkpoint}, but the tokenizer from {tokenizer.checkpoint}: "
+                f"set tokenizer.checkpoint={self.checkpoint} too, or use h2h finetune --model {self.checkpoint}"
             )
 
     def fill(self, model: nn.Module) -> None:
-        from headtohead.data.checkpoints import find
+        from headtohead.data.pretrained_checkpoints import find
         from headtohead.pretrained.architectures import classifier_start, read
 
-        found = find(self.checkpoint)
-        weights = classifier_start(found, model.classes)[1] if isinstance(model, Classifier) else read(found).weights
+        checkpoint = find(self.checkpoint)
+        if isinstance(model, Classifier):
+            weights = classifier_start(checkpoint, model.classes)[1]
+        else:
+            weights = read(checkpoint).weights
         own = model.state_dict()
         wrong = [n for n, w in weights.items() if n not in own or own[n].shape != w.shape]
-        left = [n for n in own if n not in weights and not n.startswith(HEAD)]
-        if wrong or left:
+        missing = [n for n in own if n not in weights and not n.startswith(HEAD)]
+        if wrong or missing:
             raise InputError(
-                f"the model is not made as {self.checkpoint} is ({(wrong or left)[0]} differs): h2h finetune makes it "
-                "so; settings of the model that change a weight's shape cannot be set here"
+                f"the model has other weights than {self.checkpoint} ({(wrong or missing)[0]} differs): use h2h "
+                "finetune, and do not change settings that change the shape of a weight"
             )
         model.load_state_dict(weights, strict=False)
         self.shape(model)
@@ -109,7 +117,7 @@ class Pretrained(Start):
 
 
 def merged(weights: dict[str, torch.Tensor], start: Start) -> dict[str, torch.Tensor]:
-    """Weights under the names of a model without LoRA: each difference added to what it is a difference to."""
+    """The weights of a model without LoRA: each low-rank difference is added to its layer."""
     if not isinstance(start, Pretrained) or start.lora is None:
         return weights
     plain: dict[str, torch.Tensor] = {}

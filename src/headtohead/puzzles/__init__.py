@@ -1,4 +1,4 @@
-"""Attention puzzles: selection and averaging, solved, checked and explained.
+"""Attention puzzles: what a query, a key or a head can select and average.
 
 from headtohead.puzzles import puzzle
 puzzle(1).solve().found.answer["query"]
@@ -29,12 +29,13 @@ ALL: dict[int, type[Puzzle]] = {
 
 
 def puzzle(which: int | str, **given: Any) -> Puzzle:
-    """A puzzle by its number or its name, with what is given where that is not the usual: `puzzle(1, keys=…)`."""
-    names = {p.name: p for p in ALL.values()}
+    """The puzzle with this number or name. `given` replaces its default inputs: `puzzle(1, keys=…)`."""
+    by_name = {p.name: p for p in ALL.values()}
     text = str(which).strip().lower()
-    kind = names.get(text) or (ALL.get(int(text)) if text.isdecimal() else None)
+    kind = by_name.get(text) or (ALL.get(int(text)) if text.isdecimal() else None)
     if kind is None:
-        raise InputError(f"there is no puzzle '{text[:40]}': 1 to {max(ALL)}, or by name; {nearest(text[:40], names)}")
+        hint = nearest(text[:40], by_name)
+        raise InputError(f"there is no puzzle '{text[:40]}': give a number from 1 to {max(ALL)} or a name; {hint}")
     known = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for name in given:
         if name in known:
@@ -46,7 +47,7 @@ def puzzle(which: int | str, **given: Any) -> Puzzle:
         changes = (
             f"--{', --'.join(known)} {'changes' if len(known) == 1 else 'change'} the puzzle"
             if known
-            else "nothing changes the puzzle"
+            else "it has no other option"
         )
         raise InputError(
             f"puzzle {kind.number} takes no --{name}: its answer is --{', --'.join(kind.asks)}, and {changes}"
@@ -55,8 +56,7 @@ def puzzle(which: int | str, **given: Any) -> Puzzle:
 
 
 def split(which: int | str, options: dict[str, Any]) -> tuple[Puzzle, dict[str, Any]]:
-    """The puzzle as changed by some options, and the answer that the others are."""
+    """Split options into the puzzle that they change and the answer that they give."""
     asks = puzzle(which).asks
-    return puzzle(which, **{n: v for n, v in options.items() if n not in asks}), {
-        n: v for n, v in options.items() if n in asks
-    }
+    answer = {name: value for name, value in options.items() if name in asks}
+    return puzzle(which, **{name: value for name, value in options.items() if name not in asks}), answer

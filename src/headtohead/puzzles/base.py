@@ -1,4 +1,4 @@
-"""What every puzzle has: a statement, a solver, a checker, an explanation and a picture."""
+"""The base class of puzzles: a statement, a solver, a checker, an explanation and a picture."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-WITHIN = 0.05  # an answer is right when no more than this share of the attention is in the wrong place
+WITHIN = 0.05  # the largest share of the attention that may be in the wrong place
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What an answer does, computed and not argued."""
+    """The attention that an answer gives, and how far it is from the target."""
 
     weights: Array  # (rows, n)
     target: Array  # (rows, n)
-    distance: float  # total variation of weights and target; of all rows and texts the worst
-    right: str  # what was looked at, in words
-    accuracy: float | None = None  # of predictions, where the puzzle asks for predictions
-    fault: str = ""  # a condition of the puzzle that the answer breaks
-    shown: dict[str, Any] = field(default_factory=dict)  # what else the picture needs
+    distance: float  # total variation between weights and target: the worst row of all texts
+    detail: str  # what the distance refers to, in words
+    accuracy: float | None = None  # share of right predictions, if the puzzle asks for predictions
+    fault: str = ""  # the condition of the puzzle that the answer breaks
+    plot_data: dict[str, Any] = field(default_factory=dict)  # what else the picture needs
 
     def is_right(self, within: float) -> bool:
         if self.fault:
@@ -37,25 +37,23 @@ class Measured:
         return self.distance <= within if self.accuracy is None else self.accuracy == 1.0
 
     def to_json(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"distance": self.distance}
-        if self.accuracy is not None:
-            said["accuracy"] = self.accuracy
-        return {**said, "weights": listed(self.weights), "target": listed(self.target)}
+        accuracy = {} if self.accuracy is None else {"accuracy": self.accuracy}
+        weights = {"weights": listed(self.weights), "target": listed(self.target)}
+        return {"distance": self.distance, **accuracy, **weights}
 
     def lines(self) -> list[str]:
-        said = []
-        if len(self.weights) <= 8 and self.weights.shape[1] <= 16:
-            said = [f"weights   {row(w)}" for w in self.weights]
-        off = f"{self.distance:.2g}" if self.distance > 0 else "0"
-        said.append(f"distance  {off} of the attention is in the wrong place ({self.right})")
+        small = len(self.weights) <= 8 and self.weights.shape[1] <= 16
+        lines = [f"weights   {row(w)}" for w in self.weights] if small else []
+        share = f"{self.distance:.2g}" if self.distance > 0 else "0"
+        lines.append(f"distance  {share} of the attention is in the wrong place ({self.detail})")
         if self.accuracy is not None:
-            said.append(f"accuracy  {100 * self.accuracy:.1f} % of predictions")
-        return said
+            lines.append(f"accuracy  {100 * self.accuracy:.1f} % of predictions are right")
+        return lines
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a solver found, and what stands in the way of an exact answer."""
+    """The answer of a solver, and why it is or is not exact."""
 
     answer: dict[str, Array]
     kind: Kind
@@ -66,13 +64,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Answer:
-    """A puzzle solved as far as it can be."""
+    """A puzzle and the best answer to it."""
 
     puzzle: Puzzle
     found: Found
     measured: Measured
     within: float
-    ok: bool  # whether the best there is counts as right
+    ok: bool  # whether the best answer is right
 
     @property
     def kind(self) -> Kind:
@@ -109,7 +107,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Checked:
-    """A user's answer, tried."""
+    """The result of checking a user's answer."""
 
     puzzle: Puzzle
     answer: dict[str, Array]
@@ -124,50 +122,51 @@ class Checked:
 
     def to_json(self) -> dict[str, Any]:
         answer = {name: listed(value) for name, value in self.answer.items()}
-        said = {"ok": self.ok, "says": self.says, "answer": answer, "within": self.within}
-        return {**self.puzzle.head(), **said, **self.measured.to_json()}
+        verdict = {"ok": self.ok, "says": self.says, "answer": answer, "within": self.within}
+        return {**self.puzzle.head(), **verdict, **self.measured.to_json()}
 
     def show(self, console: Console) -> None:
         show_lines([f"{'right' if self.ok else 'no'}: {self.says}", *self.measured.lines()], console)
 
 
 class Puzzle(abc.ABC):
-    """One puzzle. Its fields are what is given; they have defaults, and a user may give others."""
+    """One puzzle. Its fields are its inputs; they have defaults that a user can replace."""
 
     number: ClassVar[int]
-    name: ClassVar[str]  # one word or two, for those who do not like numbers
+    name: ClassVar[str]  # short name for the command line
     title: ClassVar[str]
-    asks: ClassVar[dict[str, str]]  # what an answer is made of: option → help
-    explanation: ClassVar[str]  # why it comes out so, and when it cannot
+    asks: ClassVar[dict[str, str]]  # the numbers that make an answer: option → help
+    explanation: ClassVar[str]  # why the answer is as it is, and when there is none
 
     @property
     @abc.abstractmethod
     def statement(self) -> str:
-        """The question, with what is given."""
+        """The question and its inputs."""
 
     @abc.abstractmethod
     def find(self) -> Found:
-        """The best answer there is."""
+        """Find the best answer."""
 
     @abc.abstractmethod
     def read(self, answer: dict[str, Any]) -> dict[str, Array]:
-        """An answer as arrays of the right shapes, or an InputError."""
+        """Convert an answer to arrays of the right shapes, or raise InputError."""
 
     @abc.abstractmethod
     def measure(self, answer: dict[str, Array]) -> Measured:
-        """What an answer does."""
+        """Compute the attention that an answer gives."""
 
     @abc.abstractmethod
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
-        """The answer as a picture."""
+        """Draw the answer."""
 
     def solve(self, within: float = WITHIN) -> Answer:
+        """Find the best answer and measure it: `puzzle(1).solve()`."""
         found = self.find()
         measured = self.measure(found.answer)
         return Answer(self, found, measured, within, measured.is_right(within))
 
     def check(self, within: float = WITHIN, **answer: Any) -> Checked:
-        """Whether an answer is right: `puzzle(3).check(query=[0, 0, 0])`."""
+        """Check whether an answer is right: `puzzle(3).check(query=[0, 0, 0])`."""
         for name in answer:
             if name not in self.asks:
                 raise InputError(f"puzzle {self.number} takes no --{name}: {nearest(name, self.asks)}")
@@ -180,7 +179,7 @@ class Puzzle(abc.ABC):
         return Checked(self, read, measured, within, ok, measured.fault or self._verdict(measured, within, ok))
 
     def picture(self, answer: Answer | Checked | None = None) -> Figure:
-        """Of an answer, a user's or (by default) the solver's."""
+        """Draw an answer; without one, the answer of the solver."""
         from headtohead.puzzles.pictures import drawn
 
         answer = answer or self.solve()
@@ -188,6 +187,7 @@ class Puzzle(abc.ABC):
         return drawn(self, vectors, answer.measured)
 
     def example(self) -> str:
+        """The end of a message: how to type an answer."""
         return f"such as h2h puzzles check {self.number} " + " ".join(
             f"--{n} {_shape(h)}" for n, h in self.asks.items()
         )
@@ -197,40 +197,41 @@ class Puzzle(abc.ABC):
 
     def to_json(self) -> dict[str, Any]:
         given = {f.name: listed(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        said = {"statement": self.statement, "given": given, "answer": self.asks, "explanation": self.explanation}
-        return {**self.head(), **said}
+        texts = {"statement": self.statement, "given": given, "answer": self.asks, "explanation": self.explanation}
+        return {**self.head(), **texts}
 
     def _verdict(self, measured: Measured, within: float, ok: bool) -> str:
         if measured.accuracy is not None:
             wrong = round(100 * (1 - measured.accuracy), 1) or 0.1
-            return "every prediction is the right one" if ok else f"{wrong:g} % of the predictions are wrong"
+            return "every prediction is right" if ok else f"{wrong:g} % of the predictions are wrong"
         share = f"{measured.distance:.2g} of the attention is in the wrong place"
         return (
-            f"{share}, at most {within:g} may be"
-            if measured.distance
-            else "the weights asked for, to the last digit kept"
+            f"{share}, at most {within:g} is allowed" if measured.distance else "the weights equal the target exactly"
         )
 
 
 def _shape(help: str) -> str:
-    """The example that ends an option's help: `d numbers, such as 1,2,3`."""
+    """The example at the end of an option's help, such as `1,2,3` in `d numbers, such as 1,2,3`."""
     return help.rpartition("such as ")[2]
 
 
 def listed(value: Any) -> Any:
+    """Convert numpy values to lists and numbers, for JSON."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def row(numbers: Array) -> str:
+    """Numbers in columns, with four decimals."""
     return "  ".join(f"{x:8.4f}" for x in np.round(np.atleast_1d(numbers), 4) + 0.0)  # no −0
 
 
 def table(value: Array) -> list[str]:
+    """One line for each row of numbers."""
     return [row(r) for r in np.atleast_2d(value)]
 
 
 def typed_as(value: Array) -> str:
-    """As it would be typed; a semicolon ends a command unless it is quoted."""
+    """Numbers as an option takes them; quoted if they contain a semicolon, which would end a shell command."""
     text = ";".join(",".join(f"{x:.6g}" for x in r + 0.0) for r in np.atleast_2d(value))
     return f"'{text}'" if ";" in text else text
 

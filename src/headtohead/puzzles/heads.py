@@ -1,9 +1,9 @@
-"""Attention heads set by hand, in the project's own model: its equation, its positions, its pattern.
+"""Models with hand-set attention heads, for the puzzles. They are headtohead's own language model.
 
-A model here has one head as wide as its stream, no norm, and a feed-forward that adds nothing. All its weights are
-zero until a puzzle sets them. It computes in double precision: puzzles turn scores up until weights are 0 or 1.
+A model has one head as wide as the residual stream, no norm, and a feed-forward that adds nothing. All weights are zero
+until a puzzle sets them. Models compute in double precision, because large scores give weights very close to 0 or 1.
 
-Shapes: B texts, T tokens, D = width; ids (B, T), maps (B, T, T).
+Shapes: B texts, T tokens, D width; ids (B, T), maps (B, T, T).
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headtohead.attention import Attention, Biases
-from headtohead.model import LanguageModel, ModelSpec
+from headtohead.model.attention import Attention
+from headtohead.model.hooks import WEIGHTS, capture
+from headtohead.model.spec import Biases, ModelSpec
+from headtohead.model.transformer import LanguageModel
 from headtohead.parts import Alibi, Learned, Mlp, NoNorm, Position, Rope, Sinusoidal
 from headtohead.puzzles.reach import Array
-from headtohead.taps import WEIGHTS, capture
 
-NOISE = 0.02  # of token vectors where a head must not look at them; GPT's start
+NOISE = 0.02  # standard deviation of token vectors that a head must ignore; GPT-2 starts with the same value
 
 
 def blank(position: Position, vocab: int, width: int, block: int, layers: int = 1) -> Any:
-    """A causal model whose every weight is zero."""
+    """A causal model with all weights zero."""
     spec = ModelSpec(
         width=width,
         heads=1,
@@ -51,45 +52,45 @@ def layer(model: LanguageModel, n: int = 0) -> Any:
 
 
 def sharpen(attention: Any, scale: float) -> float:
-    """What a query is multiplied by for scores of `scale`: the equation divides them by sqrt(d)."""
+    """The factor of a query that multiplies scores by `scale`: attention divides scores by sqrt(d)."""
     return scale * math.sqrt(attention.head_width)
 
 
 @torch.no_grad()
 def run(model: LanguageModel, ids: Array) -> tuple[list[Array], Array]:
     """The attention maps of every layer, each (B, T, T), and the logits (B, T, V)."""
-    with capture(model, WEIGHTS) as seen:
+    with capture(model, WEIGHTS) as captured:
         logits = model(torch.as_tensor(ids))
-    return [taken[0][:, 0].numpy() for taken in seen.values()], logits.numpy()
+    return [weights[0][:, 0].numpy() for weights in captured.values()], logits.numpy()
 
 
 def texts(vocab: int, length: int, count: int = 32, seed: int = 0) -> Array:
-    """(count, length) random tokens."""
+    """Random token ids (count, length)."""
     return np.random.default_rng(seed).integers(0, vocab, size=(count, length))
 
 
-# -- positions alone -----------------------------------------------------------------------------------------------
+# -- positions -----------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
 def shifted(shift: float, scale: float, *, width: int, block: int, vocab: int = 16) -> LanguageModel:
-    """Sinusoidal positions; the query is its own position turned `shift` tokens back."""
+    """Sinusoidal positions; the query is the token's own position, rotated `shift` tokens back."""
     model = blank(Sinusoidal(), vocab, width, block)
     model.trunk.tokens.weight.copy_(noise((vocab, width)))
     attention = layer(model)
     attention.k.weight.copy_(torch.eye(width))
     frequencies = model.trunk.position.frequencies
-    turn = torch.zeros(width, width, dtype=torch.double)
-    for m, w in enumerate(frequencies.tolist()):  # (sin, cos) of i·w to those of (i − shift)·w
+    rotation = torch.zeros(width, width, dtype=torch.double)
+    for m, w in enumerate(frequencies.tolist()):  # maps (sin, cos) of i·w to those of (i − shift)·w
         c, s = math.cos(shift * w), math.sin(shift * w)
-        turn[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = torch.tensor([[c, -s], [s, c]])
-    attention.q.weight.copy_(sharpen(attention, scale) * turn)
+        rotation[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = torch.tensor([[c, -s], [s, c]])
+    attention.q.weight.copy_(sharpen(attention, scale) * rotation)
     return model
 
 
 @torch.no_grad()
 def marked(score: float, *, block: int, vocab: int = 16, width: int = 8) -> LanguageModel:
-    """Learned positions, of which only the first has an entry; keys read it, every query asks for it."""
+    """Learned positions; only the first has a nonzero entry. Keys read this entry, and every query asks for it."""
     model = blank(Learned(), vocab, width, block)
     model.trunk.tokens.weight[:, 1:] = torch.randn(vocab, width - 1, generator=_generator()).double()
     model.trunk.position.table.weight[0, 0] = 1.0
@@ -101,9 +102,9 @@ def marked(score: float, *, block: int, vocab: int = 16, width: int = 8) -> Lang
 
 @torch.no_grad()
 def turned(angles: Array, scale: float, *, theta: float, block: int, vocab: int = 16) -> LanguageModel:
-    """Rotary positions; keys and queries are the same for every token, the query `angles` behind the key.
+    """Rotary positions. All tokens have the same key and the same query; `angles` rotate the query against the key.
 
-    Pair m turns by i·w_m at the query and j·w_m at the key, so its score is cos((i − j)·w_m − angle_m).
+    Pair m is rotated by i·w_m in the query and by j·w_m in the key, so its score is cos((i − j)·w_m − angle_m).
     """
     pairs = len(angles)
     model = blank(Rope(theta=theta), vocab, 2 * pairs, block)
@@ -117,7 +118,7 @@ def turned(angles: Array, scale: float, *, theta: float, block: int, vocab: int 
 
 @torch.no_grad()
 def sloped(slope: float, *, block: int, vocab: int = 16) -> LanguageModel:
-    """Linear biases alone: queries and keys are zero."""
+    """Linear biases (ALiBi); queries and keys are zero."""
     return blank(Alibi(slope=slope), vocab, 4, block)
 
 
@@ -125,14 +126,14 @@ def sloped(slope: float, *, block: int, vocab: int = 16) -> LanguageModel:
 
 
 def names(count: int, width: int) -> Tensor:
-    """(count, width) random vectors of length 1."""
+    """Random vectors (count, width) of length 1."""
     drawn = torch.randn(count, width, generator=_generator(), dtype=torch.double)
     return drawn / drawn.norm(dim=1, keepdim=True)
 
 
 @torch.no_grad()
 def copying(scale: float, *, count: int, width: int, block: int) -> LanguageModel:
-    """Tokens 0 … count − 1 are things, count … 2·count − 1 ask for them. The stream: thing | asked | answer."""
+    """Tokens 0 … count − 1 are items, tokens count … 2·count − 1 ask for them. Stream: item | asked | answer."""
     d = width
     model = blank(Learned(), 2 * count, 3 * d, block)
     u = names(count, d)
@@ -150,7 +151,7 @@ def copying(scale: float, *, count: int, width: int, block: int) -> LanguageMode
 
 @torch.no_grad()
 def counting(tilt: float, *, kinds: int, block: int) -> LanguageModel:
-    """Every token is weighed alike but token 0, whose score is higher by `tilt`; logits are the shares of the kinds."""
+    """All tokens have score 0, except token 0 with score `tilt`. Logits are the shares of the kinds."""
     model = blank(Learned(), kinds, 2 * kinds, block)
     eye = torch.eye(kinds, dtype=torch.double)
     model.trunk.tokens.weight[:, :kinds] = eye
@@ -165,10 +166,10 @@ def counting(tilt: float, *, kinds: int, block: int) -> LanguageModel:
 
 @torch.no_grad()
 def induction(first: float, second: float, *, vocab: int, block: int) -> LanguageModel:
-    """Two layers. The stream: token (V) | position (T) | the token before (V) | answer (V).
+    """Two layers. The stream holds token (V) | position (T) | previous token (V) | answer (V).
 
-    Layer 1: the query of position i is position i − 1; it writes down the token that stands there.
-    Layer 2: the query is the token itself; it looks where the token *before* was the same, and writes down the token.
+    Layer 1: the query of position i asks for position i − 1; the head writes the token there to "previous token".
+    Layer 2: the query is the token, the key is "previous token"; the head writes the key's token to "answer".
     """
     V, T = vocab, block
     token, place, before, answer = slice(0, V), slice(V, V + T), slice(V + T, 2 * V + T), slice(2 * V + T, 3 * V + T)
@@ -177,7 +178,7 @@ def induction(first: float, second: float, *, vocab: int, block: int) -> Languag
     model.trunk.tokens.weight[:, token] = one
     model.trunk.position.table.weight[:, place] = torch.eye(T, dtype=torch.double)
     a = layer(model, 0)
-    back = torch.diag(torch.ones(T - 1, dtype=torch.double), 1)  # row i − 1 answers to column i
+    back = torch.diag(torch.ones(T - 1, dtype=torch.double), 1)  # maps position i to i − 1
     a.q.weight[:T, place] = sharpen(a, first) * back
     a.k.weight[:T, place] = torch.eye(T, dtype=torch.double)
     a.v.weight[:V, token] = one
@@ -192,6 +193,7 @@ def induction(first: float, second: float, *, vocab: int, block: int) -> Languag
 
 
 def noise(shape: tuple[int, int]) -> Tensor:
+    """Small random token vectors."""
     return NOISE * torch.randn(shape, generator=_generator(), dtype=torch.double)
 
 

@@ -1,4 +1,4 @@
-"""The puzzles as pictures. Colours are told apart without red and green; what colour says, place or text says too."""
+"""Draws the puzzles. Colours are safe for colour-blind readers, and nothing is shown by colour alone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headtohead.errors import InputError
+from headtohead.figures.style import ARMS, GRID, INK, QUIET, looks
 from headtohead.puzzles.base import Measured, Puzzle
 from headtohead.puzzles.reach import Array
-from headtohead.report.figures import ARMS, GRID, INK, QUIET, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ TITLES = {"axes.titlesize": 10, "axes.titlecolor": INK, "ytick.color": QUIET}
 
 
 def drawn(puzzle: Puzzle, answer: dict[str, Array], measured: Measured) -> Figure:
+    """The picture of an answer."""
     with looks(TITLES) as new:
         figure = new(figsize=(9.2, 4.0), layout="constrained")
         figure.suptitle(f"{puzzle.number}  {puzzle.title}", x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -33,15 +34,16 @@ def drawn(puzzle: Puzzle, answer: dict[str, Array], measured: Measured) -> Figur
 
 
 def save(figure: Figure, file: str | Path) -> Path:
+    """Write a figure without a date, so that the same figure gives the same bytes."""
     path = Path(file)
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"--out {path.name} has no format that is known: end the name with {', '.join(FORMATS)}")
-    dated = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
+        raise InputError(f"--out {path.name} has no known format: end the name with {', '.join(FORMATS)}")
+    metadata = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
     try:
         with looks(TITLES):
-            figure.savefig(path, dpi=110, metadata=dated)
+            figure.savefig(path, dpi=110, metadata=metadata)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; give another place") from None
+        raise InputError(f"cannot write {path}: {error.strerror or error}; give another path") from None
     return path
 
 
@@ -49,7 +51,7 @@ def save(figure: Figure, file: str | Path) -> Path:
 
 
 def keys(figure: Figure, keys: Array, query: Array, measured: Measured, before: Array | None = None) -> None:
-    """The keys by their score along the query, and their weights."""
+    """Left: the keys by their score; right: their weights and the target."""
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
     points = np.vstack([keys, *([] if before is None else [before])])
     x, y = _plane(points, query)
@@ -59,12 +61,12 @@ def keys(figure: Figure, keys: Array, query: Array, measured: Measured, before: 
     zero = not np.any(query)
     corners = _hull(np.column_stack([scores, y[: len(keys)]]))
     left.fill(*corners.T, facecolor="none", edgecolor=QUIET, lw=0.8, ls=(0, (1, 2)), zorder=1)
-    if not zero and 1.8 < spread < 30:  # otherwise the strip is all there is to see, or too thin
+    if not zero and 1.8 < spread < 30:  # otherwise the strip would fill the plot or be too thin
         left.axvspan(top - 1, top, color=GRID, alpha=0.6, lw=0, zorder=0)
         at: Any = ("data", "axes fraction")
-        said = "score 1 less,\nweight 1/e"
+        text = "score 1 less,\nweight 1/e"
         left.annotate(
-            said, (top - 1, 0.02), (-4, 0), xycoords=at, textcoords="offset points", ha="right", color=QUIET, fontsize=8
+            text, (top - 1, 0.02), (-4, 0), xycoords=at, textcoords="offset points", ha="right", color=QUIET, fontsize=8
         )
     if before is not None:
         left.plot(x[-1], y[-1], "o", mfc="white", mec=QUIET, ms=9)
@@ -75,15 +77,13 @@ def keys(figure: Figure, keys: Array, query: Array, measured: Measured, before: 
             (x[-1], y[-1]),
             arrowprops={"arrowstyle": "->", "color": QUIET, "shrinkA": 6, "shrinkB": 8},
         )
-    areas = 60 + 700 * weights  # in square points
+    areas = 60 + 700 * weights  # square points
     left.scatter(scores, y[: len(keys)], s=areas, color=BLUE, alpha=0.85, lw=0, zorder=3)
     for n in range(min(len(keys), 24)):
         _label(left, scores[n], y[n], f"k{n}", INK, areas[n])
-    left.set_xlabel(
-        "first principal axis (the query is zero: all score 0)" if zero else "score <q, k>, along the query"
-    )
-    left.set_ylabel("across the query")
-    left.set_title("keys, as large as their weights; dotted: their hull", loc="left")
+    left.set_xlabel("first principal axis (the query is zero: all scores are 0)" if zero else "score <q, k>")
+    left.set_ylabel("orthogonal to the query")
+    left.set_title("keys, sized by weight; dotted: their hull", loc="left")
     left.margins(0.16)
     _bars(right, measured)
     for axes in (left, right):
@@ -92,7 +92,7 @@ def keys(figure: Figure, keys: Array, query: Array, measured: Measured, before: 
 
 
 def _plane(points: Array, query: Array) -> tuple[Array, Array]:
-    """Scores, and across the query the direction in which the points differ most."""
+    """The scores of the points, and their coordinate along the orthogonal direction with the largest variance."""
     moved = points - points.mean(axis=0)
     length = np.linalg.norm(query)
     if length > 0:
@@ -106,7 +106,7 @@ def _plane(points: Array, query: Array) -> tuple[Array, Array]:
 
 
 def _hull(points: Array) -> Array:
-    """The corners of the hull of points in the plane, in order (Andrew's monotone chain)."""
+    """The corners of the convex hull of points in the plane, in order (Andrew's monotone chain)."""
 
     def chain(ordered: list[Array]) -> list[Array]:
         corners: list[Array] = []
@@ -127,7 +127,7 @@ def _bars(axes: Axes, measured: Measured) -> None:
     weights, target = measured.weights[0], measured.target[0]
     at = np.arange(len(weights))
     axes.bar(at, weights, width=0.62, color=BLUE, label="weight")
-    axes.bar(at, target, width=0.82, fill=False, ec=ORANGE, lw=1.8, label="wanted")
+    axes.bar(at, target, width=0.82, fill=False, ec=ORANGE, lw=1.8, label="target")
     if len(weights) <= 8:
         for n, w in enumerate(weights):
             axes.annotate(
@@ -140,7 +140,7 @@ def _bars(axes: Axes, measured: Measured) -> None:
 
 
 def matrices(figure: Figure, scores: Array, measured: Measured) -> None:
-    """Scores before softmax and weights after it, one row a query."""
+    """Left: scores; right: weights. Each row is one query."""
     for axes, values, title in zip(
         figure.subplots(1, 2),
         (scores, measured.weights),
@@ -171,11 +171,11 @@ def matrices(figure: Figure, scores: Array, measured: Measured) -> None:
 
 
 def places(figure: Figure, measured: Measured, back: Array, scores: Array | None) -> None:
-    """The map of one text, and the last query's weights by distance, with the score as a curve where there is one."""
+    """Left: the attention map of one text; right: the weights of the last query by distance, and the scores."""
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.35])
     _map(left, measured.weights, figure)
     i, j = np.nonzero((measured.target == 1.0) & (measured.target.sum(axis=1, keepdims=True) == 1.0))
-    left.plot(j, i, "o", ms=2.2, color=ORANGE, label="wanted")
+    left.plot(j, i, "o", ms=2.2, color=ORANGE, label="target")
     left.legend(frameon=False, loc="upper right")
     last, n = measured.weights[-1][::-1], len(measured.weights)
     wanted = n - 1 - int(measured.target[-1].argmax())
@@ -183,11 +183,11 @@ def places(figure: Figure, measured: Measured, back: Array, scores: Array | None
     right.axvline(wanted, color=ORANGE, lw=1.6, ls=(0, (4, 3)))
     beside: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "color": ORANGE}
     late = wanted > n / 2
-    right.annotate("wanted", (wanted, 0.95), (-5 if late else 5, 0), ha="right" if late else "left", **beside)
+    right.annotate("target", (wanted, 0.95), (-5 if late else 5, 0), ha="right" if late else "left", **beside)
     right.set_ylim(0, 1.2 * max(last.max(), 0.1))
     right.set_xlabel("tokens back")
     right.set_ylabel("weight", color=BLUE)
-    right.set_title(f"the last token; at worst {_share(measured)} in the wrong place", loc="left")
+    right.set_title(f"last token; worst query: {_share(measured)} in the wrong place", loc="left")
     right.spines["top"].set_visible(False)
     if scores is not None:
         curve = right.twinx()
@@ -195,13 +195,13 @@ def places(figure: Figure, measured: Measured, back: Array, scores: Array | None
         curve.set_ylabel("score", color=INK)
         curve.spines["top"].set_visible(False)
         low, high = scores.min(), scores.max()
-        curve.set_ylim(low - 0.05 * (high - low), high + 0.2 * (high - low))  # its crests below the word above
+        curve.set_ylim(low - 0.05 * (high - low), high + 0.2 * (high - low))  # keeps the curve below the label
 
 
 def _map(axes: Axes, weights: Array, figure: Figure | None = None, title: str = "attention in a random text") -> None:
     image = axes.imshow(weights, cmap=HEAT, vmin=0, vmax=1)
-    axes.set_xlabel("looked at")
-    axes.set_ylabel("looks")
+    axes.set_xlabel("key")
+    axes.set_ylabel("query")
     axes.set_title(title, loc="left")
     if figure is not None:
         figure.colorbar(image, ax=axes, shrink=0.7).outline.set_visible(False)
@@ -210,28 +210,28 @@ def _map(axes: Axes, weights: Array, figure: Figure | None = None, title: str = 
 # -- contents --------------------------------------------------------------------------------------------------------
 
 
-def copying(figure: Figure, measured: Measured, things: int, width: int) -> None:
-    """Which place every text looked at, in the order of what was asked; and how well over all texts."""
+def copying(figure: Figure, measured: Measured, items: int, width: int) -> None:
+    """Left: the weights of the last token in one text per item; right: the worst share for each item over all texts."""
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.1])
-    _map(left, measured.weights, figure, "a text a row")
-    left.set_ylabel("text, and the thing it asks for")
+    _map(left, measured.weights, figure, "one text per row")
+    left.set_ylabel("text = item asked for")
     i, j = np.nonzero(measured.target)
     left.plot(j, i, "s", ms=7, mfc="none", mec=ORANGE, mew=1.2, label="asked for")
     left.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.55, 1.0), borderpad=0)
-    worst = [measured.shown["share"][n::things].min() for n in range(things)]
-    right.barh(range(things), worst, color=BLUE)
+    worst = [measured.plot_data["share"][n::items].min() for n in range(items)]
+    right.barh(range(items), worst, color=BLUE)
     right.set_xlim(0, 1.02)
-    right.set_ylim(things - 0.5, -0.5)
-    right.set_xlabel("share of the attention on the thing asked for, worst text")
-    right.set_ylabel("thing")
-    right.set_title(f"{things} things in {width} dimensions", loc="left")
+    right.set_ylim(items - 0.5, -0.5)
+    right.set_xlabel("share of the attention on the item asked for, worst text")
+    right.set_ylabel("item")
+    right.set_title(f"{items} items in {width} dimensions", loc="left")
     right.spines[["top", "right"]].set_visible(False)
 
 
 def voting(figure: Figure, measured: Measured, tilt: float, bound: float) -> None:
-    """The head's share of b against the true one; and the closest vote, token by token."""
+    """Left: the share of b in the head's output against the true share; right: the weights in the closest vote."""
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.3])
-    shares = measured.shown["shares"]
+    shares = measured.plot_data["shares"]
     true = np.linspace(0, 1, len(shares))
     wrong = (shares > 0.5) != (true > 0.5)
     left.fill_between([0, 0.5], 0.5, 1, color=GRID, lw=0)
@@ -239,31 +239,32 @@ def voting(figure: Figure, measured: Measured, tilt: float, bound: float) -> Non
     left.plot([0, 1], [0, 1], color=QUIET, lw=1, ls=(0, (4, 3)))
     left.plot(true[~wrong], shares[~wrong], "o", color=BLUE, ms=6, label="right")
     left.plot(true[wrong], shares[wrong], "X", color=ORANGE, ms=9, label="wrong")
-    left.set_xlabel("b among the tokens")
-    left.set_ylabel("b in the head's output")
+    left.set_xlabel("share of b among the tokens")
+    left.set_ylabel("share of b in the head's output")
     left.set_title(f"tilt {tilt:.3g}; right within ±{bound:.3g}", loc="left")
     left.legend(frameon=False, loc="upper left")
     left.set_aspect("equal")
-    ids, weights = measured.shown["ids"], measured.weights[0]
+    ids, weights = measured.plot_data["ids"], measured.weights[0]
     right.bar(range(len(ids)), weights, color=[BLUE if b else ARMS[5] for b in ids])
     right.axhline(1 / len(ids), color=INK, lw=1, ls=(0, (4, 3)))
     right.set_xticks(range(len(ids)), ["b" if b else "a" for b in ids], fontsize=10 if len(ids) < 40 else 5)
     right.set_ylabel("weight")
     right.set_ylim(0, 1.3 * weights.max())
-    given = f"a has {weights[ids == 0].sum():.3f} of the attention, b {weights[ids == 1].sum():.3f}"
-    right.set_title(f"the closest vote: {given}", loc="left")
+    result = f"a has {weights[ids == 0].sum():.3f} of the attention, b {weights[ids == 1].sum():.3f}"
+    right.set_title(f"the closest vote: {result}", loc="left")
     right.spines[["top", "right"]].set_visible(False)
 
 
 def layers(figure: Figure, measured: Measured) -> None:
-    """Both layers' maps on one text; squares where the second must look."""
-    ids, asked, place = measured.shown["ids"], measured.shown["asked"], measured.shown["place"]
+    """The attention maps of both layers on one text; squares mark where the second layer must attend."""
+    data = measured.plot_data
+    ids, asked, place = data["ids"], data["asked"], data["place"]
     names = ["⊢", *"abcdefghijklmnopqrstuvwxyz"]
     words = [names[i] for i in ids]
     left, right = figure.subplots(1, 2)
-    _map(left, measured.shown["first"], title="layer 1: the token before")
-    _map(right, measured.weights, figure, "layer 2: where the token before was this one")
-    right.plot(place, asked, "s", ms=6, mfc="none", mec=ORANGE, mew=1.3, label="where the answer stands")
+    _map(left, data["first"], title="layer 1: the previous token")
+    _map(right, measured.weights, figure, "layer 2: where the previous token was this one")
+    right.plot(place, asked, "s", ms=6, mfc="none", mec=ORANGE, mew=1.3, label="position of the answer")
     right.legend(frameon=False, loc="upper right")
     for axes in (left, right):
         axes.set_xticks(range(len(ids)), words, fontsize=8)
@@ -271,7 +272,7 @@ def layers(figure: Figure, measured: Measured) -> None:
 
 
 def _label(axes: Axes, x: float, y: float, text: str, colour: str, area: float) -> None:
-    """Above a dot of so many square points."""
+    """Write a label above a dot of `area` square points."""
     axes.annotate(
         text, (x, y), (0, 4 + (area / np.pi) ** 0.5), textcoords="offset points", ha="center", color=colour, zorder=4
     )

@@ -1,7 +1,7 @@
-"""Puzzles of positions: pick a token by where it stands, whatever the text says.
+"""Puzzles about positions: attend to a token by its position, independent of its content. Puzzles 7, 8, 12 and 13.
 
-Each is tried in the project's own model on random texts; the positions are the real parts.
-Shapes: T tokens; maps (B, T, T), row i the weights of query i.
+Answers are checked in headtohead's own model with its position parts, on random texts.
+Shapes: T tokens; maps (B, T, T), where row i holds the weights of query i.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from headtohead.puzzles.reach import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from headtohead.model import LanguageModel
+    from headtohead.model.transformer import LanguageModel
 
-NEAR = 0.001  # the share of the attention a solver leaves elsewhere
+NEAR = 0.001  # the share of the attention that a solver leaves in the wrong place
 PREVIOUS_WIDTH = 16
 
 
 @dataclass(frozen=True, eq=False)
 class OfPlaces(Puzzle):
-    """Every query must look at one place."""
+    """A puzzle in which every query must attend to one position."""
 
-    block: ClassVar[int] = 32  # tokens of a text
+    block: ClassVar[int] = 32  # tokens in a text
 
     @abc.abstractmethod
     def model(self, answer: dict[str, Array]) -> LanguageModel:
-        """The head, set by the answer."""
+        """The model with the weights that the answer sets."""
 
     @abc.abstractmethod
     def place(self, i: int) -> int | None:
-        """Where query i must look; none: it does not matter."""
+        """The position that query i must attend to; None: any."""
 
     def scores(self, answer: dict[str, Array], back: Array) -> Array | None:
-        """The score of a key so many tokens back, where that alone decides."""
+        """The score of a key `back` tokens back, or None if the score depends on more than the distance."""
         return None
 
     def measure(self, answer: dict[str, Array]) -> Measured:
         from headtohead.puzzles import heads
 
-        found, _ = heads.run(self.model(answer), heads.texts(16, self.block))
+        maps, _ = heads.run(self.model(answer), heads.texts(16, self.block))
         asked = [(i, j) for i in range(self.block) if (j := self.place(i)) is not None]
         i, j = np.array(asked).T
-        shares = found[0][:, i, j]  # (B, rows)
+        shares = maps[0][:, i, j]  # (B, rows)
         worst = int(shares.min(axis=0).argmin())
-        target = found[0][0].copy()
+        target = maps[0][0].copy()
         target[i] = np.eye(self.block)[j]
-        says = f"worst: query {i[worst]} gives {shares.min():.4f} to token {j[worst]}; {found[0].shape[0]} random texts"
-        return Measured(found[0][0], target, float(np.clip(1 - shares.min(), 0, 1)), says)
+        detail = f"worst: query {i[worst]} gives {shares.min():.4f} to token {j[worst]}; {len(maps[0])} random texts"
+        return Measured(maps[0][0], target, float(np.clip(1 - shares.min(), 0, 1)), detail)
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
         from headtohead.puzzles import pictures
@@ -65,40 +65,40 @@ class OfPlaces(Puzzle):
 
 
 def _gap(frequencies: Array, shift: float, wanted: int, block: int) -> float:
-    """How far Σ cos((back − shift)·w) at `wanted` is above its next highest value within the block."""
+    """How much Σ cos((back − shift)·w) at `wanted` exceeds its next highest value within the block."""
     back = np.arange(block)
     scores = np.cos((back[:, None] - shift) * frequencies).sum(axis=1)
     return float(scores[wanted] - np.delete(scores, wanted).max())
 
 
 def sharp(gap: float, rivals: int) -> float:
-    """So large that `rivals` keys, all `gap` behind, share no more than NEAR."""
+    """The scale at which `rivals` keys, whose scores are `gap` lower per unit of scale, share no more than NEAR."""
     return math.log(rivals * (1 - NEAR) / NEAR) / gap
 
 
 class Previous(OfPlaces):
-    number, name, title = 7, "previous", "Look at the previous token"
+    number, name, title = 7, "previous", "Attend to the previous token"
     asks: ClassVar[dict[str, str]] = {
-        "shift": "how many tokens back the query is turned, such as 1.3",
-        "scale": "what scores are multiplied by, such as 5",
+        "shift": "how many tokens back the query is rotated, such as 1.3",
+        "scale": "factor of the scores, such as 5",
     }
     explanation = (
-        "Sinusoidal positions are pairs (sin i·w, cos i·w), and a turn by the angle −s·w makes of position i the "
-        "position i − s: one matrix for all i, so a head can learn it. The score of the token s' back is then Σ "
-        "cos((s' − s)·w), highest at s' = s. One pair alone (w = 1) would take the token 7 back, almost a full turn "
-        "away, for the previous one: 1 − cos 6 is 0.04. The slower pairs tell them apart. Without the tokens any "
-        "shift between ½ and 1½ or so would do, if only the scale were large; but their vectors are in the same "
-        "stream and disturb the scores, and at 1.3 some tokens look two back however large the scale. Weights are 1 "
-        "only in the limit."
+        "Sinusoidal positions are pairs (sin i·w, cos i·w). A rotation by the angle −s·w turns position i into "
+        "position i − s. This rotation is the same matrix for all i, so a head can learn it. The score of the token s' "
+        "back is then Σ cos((s' − s)·w), highest at s' = s. One pair alone (w = 1) would confuse the previous token "
+        "with the token 7 back, almost a full turn away: 1 − cos 6 is only 0.04. The slower pairs separate the two. "
+        "Without token vectors, every shift from about ½ to 1½ would work with a large scale. But the token vectors "
+        "are in the same stream and disturb the scores: at shift 1.3 some tokens attend two tokens back at any scale. "
+        "Weights are 1 only in the limit."
     )
 
     @property
     def statement(self) -> str:
         return (
             f"Sinusoidal positions of width {PREVIOUS_WIDTH} are added to token vectors of standard deviation 0.02. "
-            "Keys are the sum itself; the query is the sum with every pair turned as if it stood `shift` tokens "
-            f"earlier, times `scale`. Make every token look at the one before it, in random texts of {self.block} "
-            "tokens."
+            "The key is this sum. The query is this sum with every pair rotated as if the token were `shift` tokens "
+            "earlier, times `scale`. Choose both, so that every token attends to the token before it, in random texts "
+            f"of {self.block} tokens."
         )
 
     def read(self, answer: dict[str, Any]) -> dict[str, Array]:
@@ -124,10 +124,10 @@ class Previous(OfPlaces):
         gap = _gap(self._frequencies(), 1.0, 1, self.block)
         answer = {"shift": np.array(1.0), "scale": np.array(round(4 * sharp(gap, self.block - 1)))}
         why = (
-            f"without token vectors the previous token is {gap:.3g} above the next highest per unit of scale, and a "
-            "weight of exactly 1 would take an endless scale"
+            f"without token vectors the previous token scores {gap:.3g} more than any other per unit of scale; a "
+            "weight of exactly 1 would need an infinite scale"
         )
-        method = "by construction: the turn by one token; four times the scale that would do without the tokens' noise"
+        method = "construction: rotation by one token; four times the scale that is enough without token vectors"
         return Found(answer, "in the limit", method, why)
 
     @staticmethod
@@ -137,21 +137,21 @@ class Previous(OfPlaces):
 
 class FirstToken(OfPlaces):
     block: ClassVar[int] = 64
-    number, name, title = 8, "first", "Look at the first token"
-    asks: ClassVar[dict[str, str]] = {"score": "of the first position, the others having 0, such as 5"}
+    number, name, title = 8, "first", "Attend to the first token"
+    asks: ClassVar[dict[str, str]] = {"score": "score of the first position, where all others have 0, such as 5"}
     explanation = (
-        "Heads with nothing to do often look at the first token. All it takes is one entry that the first position "
-        "has alone: keys read it, and a constant query (a bias) asks for it. Among T tokens the first gets e^s / "
-        "(e^s + T − 1), so the score must grow like log T: 7.1 for 95 % of 64 tokens, 9.9 for 95 % of 1,000. A score "
-        "that was enough in short texts is not in long ones. A bias that only falls with distance cannot do it at "
-        "all (puzzle 13)."
+        "Heads without a task often attend to the first token. One entry that only the first position has is enough: "
+        "keys read it, and a constant query (a bias) asks for it. Among T tokens the first gets e^s / (e^s + T − 1) of "
+        "the attention, so the score must grow like log T: 7.1 for 95 % with 64 tokens, 9.9 for 95 % with 1,000 "
+        "tokens. A score that is enough in short texts is too small in long ones. A bias that only falls with distance "
+        "cannot do this (puzzle 13)."
     )
 
     @property
     def statement(self) -> str:
         return (
-            "Learned positions: only the first has an entry that keys read, and every query asks for it. Choose its "
-            f"score, so that every token looks at the first, in random texts of {self.block} tokens."
+            "Positions are learned. Only the first position has an entry that keys read, and every query asks for it. "
+            f"Choose its score, so that every token attends to the first token, in random texts of {self.block} tokens."
         )
 
     def read(self, answer: dict[str, Any]) -> dict[str, Array]:
@@ -175,19 +175,19 @@ class FirstToken(OfPlaces):
 
 @dataclass(frozen=True, eq=False)
 class RotaryBack(OfPlaces):
-    number, name, title = 12, "rotary", "Look n tokens back by rotary positions alone"
+    number, name, title = 12, "rotary", "Attend n tokens back with rotary positions only"
     asks: ClassVar[dict[str, str]] = {
-        "angle": "one for each pair, in radians, such as 3,1",
-        "scale": "what scores are multiplied by, such as 50",
+        "angle": "one angle for each pair, in radians, such as 3,1",
+        "scale": "factor of the scores, such as 50",
     }
     explanation = (
-        "Pair m of query and key is turned by w_m radians a token, so for a constant query and key its score is "
-        "cos((i − j)·w_m − angle_m): a wave over the distance. The angle n·w_m puts its crest n tokens back, and "
-        "where the crests of all pairs meet is the highest score. All turned keys have the same length, so each is a "
-        "corner of their hull and any distance can be picked in the limit. How large the scale must be depends on "
-        "the next crest of the fastest pair, 2π ≈ 6.28 tokens away: six tokens off it has lost only 0.04, and slower "
-        "pairs must help. At theta 10,000 the second pair of four numbers hardly moves in 32 tokens; at theta 100 a "
-        "seventh of the scale does."
+        "Pair m of the query and of the key is rotated by w_m radians per token. For a constant query and key its "
+        "score is cos((i − j)·w_m − angle_m), a wave over the distance. The angle n·w_m puts a crest of this wave n "
+        "tokens back. The score is highest where the crests of all pairs meet. All rotated keys have the same length, "
+        "so each is a corner of their hull, and any distance can be selected in the limit. How large the scale must be "
+        "depends on the next crest of the fastest pair, 2π ≈ 6.28 tokens away: at 6 tokens this pair has lost only "
+        "0.04, and the slower pairs must make the difference. With width 4 and theta 10,000 the second pair hardly "
+        "moves in 32 tokens; with theta 100 a seventh of the scale is enough."
     )
 
     back: int = 3
@@ -202,10 +202,11 @@ class RotaryBack(OfPlaces):
     @property
     def statement(self) -> str:
         return (
-            f"Rotary positions, head width {self.width}, theta {self.theta:g}: {self.width // 2} pairs that turn by "
-            f"{', '.join(f'{w:.3g}' for w in self._frequencies()[:4])}{', …' * (self.width > 8)} radians a token. The "
-            "key is the same for every token, and so is the query: the key with each pair turned by an angle, times "
-            f"`scale`. Make every token look at the one {self.back} back, in texts of {self.block} tokens."
+            f"Positions are rotary, with head width {self.width} and theta {self.theta:g}: {self.width // 2} pairs "
+            f"rotate by {', '.join(f'{w:.3g}' for w in self._frequencies()[:4])}{', …' * (self.width > 8)} radians per "
+            "token. All tokens have the same key and the same query: the key with each pair rotated by an angle, times "
+            f"`scale`. Choose both, so that every token attends to the token {self.back} back, in texts of "
+            f"{self.block} tokens."
         )
 
     def read(self, answer: dict[str, Any]) -> dict[str, Array]:
@@ -228,10 +229,11 @@ class RotaryBack(OfPlaces):
         gap = _gap(w, self.back, self.back, self.block)
         answer = {"angle": self.back * w, "scale": np.array(sharp(gap, self.block - 1))}
         why = (
-            f"the turned keys have one length, so each is a corner of their hull; the right one is {gap:.3g} above the "
-            "next highest per unit of scale"
+            "the rotated keys have the same length, so each is a corner of their hull; the right key scores "
+            f"{gap:.3g} more than any other per unit of scale"
         )
-        return Found(answer, "in the limit", "by construction: angle_m = back · w_m, the scale from that gap", why)
+        method = "construction: angle_m = back · w_m, and the scale that this difference needs"
+        return Found(answer, "in the limit", method, why)
 
     def _frequencies(self) -> Array:
         return self.theta ** (-np.arange(0, self.width, 2) / self.width)
@@ -239,15 +241,15 @@ class RotaryBack(OfPlaces):
 
 @dataclass(frozen=True, eq=False)
 class LinearBack(OfPlaces):
-    number, name, title = 13, "linear", "Look n tokens back by linear biases alone"
-    asks: ClassVar[dict[str, str]] = {"slope": "of the bias, above 0, such as 0.5"}
+    number, name, title = 13, "linear", "Attend n tokens back with linear biases only"
+    asks: ClassVar[dict[str, str]] = {"slope": "slope of the bias, above 0, such as 0.5"}
     explanation = (
-        "The bias −slope·|i − j| falls with the distance, so a nearer token always has the larger weight: the head "
-        "can look at its own token and nowhere else. The token n back gets e^(−n·m)·(1 − e^(−m)) in a long text, at "
-        "most n^n/(n + 1)^(n + 1), at slope log((n + 1)/n): 25 % one token back, 10.5 % three back. Even the own "
-        "token is not picked sharply by the published slopes 2^(−8h/H): they stay below 1, so it gets less than 1 − "
-        "1/e = 63 %. Linear biases make near things count more; to pick a place takes content, or positions that "
-        "queries can turn (puzzle 12)."
+        "The bias −slope·|i − j| falls with distance, so a nearer token always has a larger weight. The only token "
+        "that a query can select is its own. In a long text the token n back gets e^(−n·m)·(1 − e^(−m)) of the "
+        "attention, where m is the slope. This is at most n^n/(n + 1)^(n + 1), at slope log((n + 1)/n): 25 % one token "
+        "back, 10.5 % three tokens back. The published slopes 2^(−8h/H) do not select even the own token: they are "
+        "below 1, so it gets less than 1 − 1/e = 63 %. Linear biases give near tokens more weight. To select a "
+        "position, a head needs content, or positions that queries can rotate (puzzle 12)."
     )
 
     back: int = 3
@@ -258,8 +260,8 @@ class LinearBack(OfPlaces):
     @property
     def statement(self) -> str:
         return (
-            "Queries and keys are zero; the score is the bias −slope·|i − j| alone. Choose the slope, so that every "
-            f"token looks at the one {self.back} back, in texts of {self.block} tokens."
+            "Queries and keys are zero, so the score is the bias −slope·|i − j|. Choose the slope, so that every token "
+            f"attends to the token {self.back} back, in texts of {self.block} tokens."
         )
 
     def read(self, answer: dict[str, Any]) -> dict[str, Array]:
@@ -279,18 +281,18 @@ class LinearBack(OfPlaces):
     def find(self) -> Found:
         n = self.back
         if n == 0:
-            why = "the own token gets 1 − e^(−slope) in a long text, which is below 1 for every slope"
+            why = "in a long text the own token gets 1 − e^(−slope), which is below 1 for every slope"
             return Found({"slope": np.array(-math.log(NEAR))}, "in the limit", "closed form: slope = log(1/ε)", why)
         from scipy.optimize import minimize_scalar
 
-        def left(log_slope: float) -> float:
+        def wrong_share(log_slope: float) -> float:
             a = np.exp(-math.exp(log_slope) * np.arange(self.block))
             return float(1 - a[n] / a.sum())
 
-        best = minimize_scalar(left, bounds=(-12, 3), method="bounded", options={"xatol": 1e-9})
+        best = minimize_scalar(wrong_share, bounds=(-12, 3), method="bounded", options={"xatol": 1e-9})
         why = (
-            f"a nearer token always has the larger weight, and the own token the largest; the token {n} back gets at "
-            f"most {1 - best.fun:.4f} here, and {n**n / (n + 1) ** (n + 1):.4f} in endless texts, at slope "
+            f"a nearer token always has a larger weight, and the own token the largest; the token {n} back gets at "
+            f"most {1 - best.fun:.4f} here, and {n**n / (n + 1) ** (n + 1):.4f} in infinitely long texts, at slope "
             f"log({n + 1}/{n}) = {math.log((n + 1) / n):.4f}"
         )
         return Found({"slope": np.array(math.exp(best.x))}, "impossible", "a search over the slope", why)

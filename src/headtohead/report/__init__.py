@@ -1,1 +1,1 @@
-"""Reports: what the store holds, as a page of its own. Imports no torch."""
+"""Reports of studies: the page, its figures, tables to paste. Imports no torch."""

@@ -1,4 +1,4 @@
-"""What an arm costs against what it gives: time a step and FLOPs a step, with every seed's result."""
+"""Cost against quality of each arm: time and FLOPs of a step, with every seed's result."""
 
 from __future__ import annotations
 
@@ -6,26 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from headtohead.metrics import text_of
-from headtohead.report.amounts import far_off, is_share, short
+from headtohead.figures.style import ARMS, DOTS, GRID, WIDTH, Drawing, columns_of, legend_below, looks, shortened
+from headtohead.outcome.metrics import text_of
 from headtohead.report.facts import Cost
-from headtohead.report.figures import (
-    ARMS,
-    DOTS,
-    GRID,
-    WIDTH,
-    Drawing,
-    columns_of,
-    legend_below,
-    looks,
-    shortened,
-)
+from headtohead.report.number_text import far_off, is_share, short
 
 SIDES = (("step_ms", "ms a step, here"), ("flops", "FLOPs a step"))
 
 
 def drawing(costs: Sequence[Cost], metric: str, better: str) -> Drawing | None:
-    """A panel for each kind of cost that is known; none where none is."""
+    """A panel for each kind of cost that is known; None if none is."""
     sides = [(name, label) for name, label in SIDES if any(getattr(c, name) for c in costs)]
     if not sides:
         return None
@@ -35,7 +25,7 @@ def drawing(costs: Sequence[Cost], metric: str, better: str) -> Drawing | None:
     seen = [scale * v for c in costs if c.arm not in beyond for v in c.values]
     low, high = (min(seen), max(seen)) if beyond else (-math.inf, math.inf)
     room = (0.08 * (high - low) or 0.01 * abs(high) or 1.0) if beyond else 0.0
-    limits = low - room, high + room  # both infinite where everything is seen
+    limits = low - room, high + room  # infinite if everything fits
     rows = math.ceil(len(labels) / columns_of(shortened(labels)))
     with looks() as new:
         figure = new(figsize=(WIDTH, 3.2 + 0.21 * rows), layout="constrained")
@@ -55,7 +45,7 @@ def drawing(costs: Sequence[Cost], metric: str, better: str) -> Drawing | None:
 
 
 def _arm(axes: Any, cost: Cost, x: float | None, scale: int, limits: tuple[float, float]) -> Any:
-    """The mean as a mark of its own, and a tick for each seed; what lies beyond the limits is an arrow there."""
+    """Draw the mean as a mark and each seed as a tick; values beyond the limits are arrows at the edge."""
     look: Any = {"color": ARMS[cost.number % len(ARMS)], "marker": DOTS[cost.number % len(DOTS)], "ls": "none"}
     handle = axes.plot([], [], ms=8, **look)[0]
     if x is None:
@@ -80,14 +70,13 @@ def _arm(axes: Any, cost: Cost, x: float | None, scale: int, limits: tuple[float
 
 
 def _beyond(costs: Sequence[Cost], better: str) -> set[str]:
-    """Arms whose results are so far off that all others would be one line. They are held against the arm in the middle,
-    of two the better one."""
+    """Arms whose results are so far off that all others would be one line, measured from the median arm."""
     middle = sorted((c.mean for c in costs), reverse=better == "higher")[(len(costs) - 1) // 2]
     return far_off({c.arm: max(abs(v - middle) for v in c.values) for c in costs}, abs(middle))
 
 
 def beyond_text(costs: Sequence[Cost], metric: str, better: str) -> str:
-    """In words, what the arrows at the edge stand for."""
+    """The values of arms beyond the edge, as text."""
     beyond = _beyond(costs, better) if costs else set()
     told = [
         f"{c.arm} at {text_of(metric, c.mean) if is_share(metric) else short(c.mean)}" for c in costs if c.arm in beyond

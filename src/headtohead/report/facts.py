@@ -1,4 +1,4 @@
-"""What a report tells beside the verdicts: configurations, costs, failures, confusions, machines; from the store."""
+"""What a report shows besides verdicts, from the store: configurations, costs, failures, confusions, machines."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headtohead.errors import InputError
-from headtohead.metrics import sets_of
-from headtohead.outcome import Outcome, RunRow
-from headtohead.report.amounts import joined
-from headtohead.store import Record
+from headtohead.outcome.metrics import sets_of
+from headtohead.outcome.outcome import Outcome, RunRow
+from headtohead.report.number_text import joined
+from headtohead.run.results import Environment
+from headtohead.run.store import Record
+from headtohead.run.studies import ArmRecord
 
-ORIGIN = ("kind", "file", "source")  # of a part: what it is called and where it is written
-MOST_CLASSES = 12  # of a confusion matrix; more are no picture
+ORIGIN = ("kind", "file", "source")  # keys of a part that are no knobs
+MOST_CLASSES = 12  # of a confusion matrix; more cannot be read
 MOST_MATRICES = 8
 
 # -- configuration -----------------------------------------------------------------------------------------------------
@@ -31,21 +33,21 @@ class Setting(NamedTuple):
 
 
 def configurations(outcome: Outcome, title: str) -> dict[str, list[Setting]]:
-    """Of every arm but the control, the settings in which it differs from it."""
+    """The settings in which each arm differs from the control."""
     control, *arms = _arms(outcome, title)
     found = {}
     for arm in arms:
-        settings = _differences(control["spec"], arm["spec"])
-        found[arm["name"]] = [s._replace(arm=arm["differs"].get(s.path, s.arm)) for s in settings]
+        settings = _differences(control.spec, arm.spec)
+        found[arm.name] = [s._replace(arm=arm.differs.get(s.path, s.arm)) for s in settings]
     return found
 
 
-def _arms(outcome: Outcome, title: str) -> list[dict[str, Any]]:
-    return next(t for t in outcome.said["tables"] if t["title"] == title)["arms"]
+def _arms(outcome: Outcome, title: str) -> tuple[ArmRecord, ...]:
+    return outcome.record.table(title).arms
 
 
 def _differences(one: dict[str, Any], other: dict[str, Any], path: str = "") -> Iterator[Setting]:
-    """By path; parts of different kinds are one difference."""
+    """Settings that differ, by path. Parts of different kinds are one difference."""
     for name in dict.fromkeys([*one, *other]):
         a, b, here = one.get(name), other.get(name), f"{path}.{name}".lstrip(".")
         if name in ORIGIN or a == b:
@@ -57,7 +59,7 @@ def _differences(one: dict[str, Any], other: dict[str, Any], path: str = "") -> 
 
 
 def written(value: Any) -> str:
-    """A setting as people write it: Rope(theta=10000), not its JSON."""
+    """A setting in text form: Rope(theta=10000), not its JSON."""
     if isinstance(value, dict):
         knobs = ", ".join(f"{k}={written(v)}" for k, v in value.items() if k not in ORIGIN)
         return f"{value['kind']}({knobs})" if knobs and "kind" in value else str(value.get("kind", knobs or "none"))
@@ -69,7 +71,7 @@ def written(value: Any) -> str:
 
 
 def control_settings(outcome: Outcome, title: str) -> list[tuple[str, str]]:
-    """All of the control's, by path: what the others differ from."""
+    """All settings of the control, by path."""
 
     def walk(value: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
         for name, inner in value.items():
@@ -79,7 +81,7 @@ def control_settings(outcome: Outcome, title: str) -> list[tuple[str, str]]:
             elif name not in ORIGIN:
                 yield here, written(inner)
 
-    return list(walk(_arms(outcome, title)[0]["spec"], ""))
+    return list(walk(_arms(outcome, title)[0].spec, ""))
 
 
 # -- cost --------------------------------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ def control_settings(outcome: Outcome, title: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Cost:
-    """An arm's means over its complete runs; times are the middle of them."""
+    """An arm's means over its complete runs; times are medians."""
 
     arm: str
     number: int  # its place in the table
@@ -103,28 +105,28 @@ class Cost:
 
 
 def costs(outcome: Outcome, title: str) -> list[Cost]:
-    """Of every arm that has a complete run, the control first."""
+    """The cost of every arm that has a complete run, the control first."""
     found = []
     for number, arm in enumerate(_arms(outcome, title)):
-        done = [row for row in outcome.rows[title, arm["name"]] if row.status == "complete"]
+        done = [row for row in outcome.rows[title, arm.name] if row.status == "complete"]
         if done:
             step = _middle(row.step_ms for row in done)
             whole = _middle(row.step_ms * row.steps / 1000 for row in done if row.step_ms and row.steps)
             values = tuple(row.value for row in done)
-            found.append(Cost(arm["name"], number, values, done[0].parameters, step, done[0].flops, whole))
+            found.append(Cost(arm.name, number, values, done[0].parameters, step, done[0].flops, whole))
     return found
 
 
 def without_runs(outcome: Outcome, title: str) -> str:
-    """Of arms that have no complete run, what became of them: they are in no figure."""
+    """A line for arms without a complete run, which are in no figure."""
     found: dict[str, list[str]] = {}
     for arm in _arms(outcome, title):
-        rows = outcome.rows[title, arm["name"]]
+        rows = outcome.rows[title, arm.name]
         if not any(row.status == "complete" for row in rows):
             counts = Counter(row.status for row in rows)
             whole = f"all {len(rows)} runs {_became(rows[0].status, len(rows))}" if len(counts) == 1 else ""
             became = whole or joined([f"{n} of its runs {_became(status, n)}" for status, n in counts.items()])
-            found.setdefault(became, []).append(arm["name"])
+            found.setdefault(became, []).append(arm.name)
     told = [f"{joined(names)}, of which {became}" for became, names in found.items()]
     return f"Not drawn: {'; '.join(told)}." if told else ""
 
@@ -149,7 +151,7 @@ class Failure(NamedTuple):
 
 
 def every_run(outcome: Outcome) -> list[RunRow]:
-    """Each once, though two tables may share it."""
+    """Every run once; two tables may share runs."""
     return list({row.run: row for row in outcome.all_rows}.values())
 
 
@@ -166,27 +168,12 @@ def failures(outcome: Outcome) -> list[Failure]:
     return [Failure(arm, status, tuple(seeds), why) for (arm, status, why), seeds in found.items()]
 
 
-def warnings(outcome: Outcome) -> list[str]:
-    """What the runs themselves warned of, arm by arm; said once where it is the same for all."""
-    found: dict[str, list[str]] = {}
-    arms = {name: rows for (_, name), rows in outcome.rows.items()}
-    for name, rows in arms.items():
-        done = next((row for row in rows if row.status == "complete"), None)
-        for said in _result(outcome, done.run).get("warnings", ()) if done else ():
-            found.setdefault(str(said), []).append(name)
-    return [said if len(names) == len(arms) else f"{', '.join(names)}: {said}" for said, names in found.items()]
-
-
-def _result(outcome: Outcome, run: str) -> dict[str, Any]:
-    return Record(outcome.home / "runs" / run).result or {}
-
-
 # -- confusions --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """Rows are what a text is, columns what the arm calls it, over all its seeds."""
+    """True labels as rows, predicted labels as columns, summed over the seeds."""
 
     arm: str
     seeds: int
@@ -198,21 +185,21 @@ class Confusion:
 
 
 def confusions(outcome: Outcome, title: str) -> list[Confusion]:
-    """Of a classifier's arms, on the metric's own sets; none where there are too many classes to be looked at."""
+    """The confusion matrix of each arm of a classifier, on the metric's sets; none if there are too many classes."""
     found = []
-    for arm in _arms(outcome, title)[:MOST_MATRICES] if outcome.said.get("task") == "classifier" else ():
-        done = [row for row in outcome.rows[title, arm["name"]] if row.status == "complete"]
+    for arm in _arms(outcome, title)[:MOST_MATRICES] if outcome.record.task == "classifier" else ():
+        done = [row for row in outcome.rows[title, arm.name] if row.status == "complete"]
         if not done:
             continue
-        facts = _result(outcome, done[0].run)["data"]
-        names = [f"{name}/confusion" for name in sets_of(outcome.metric, facts)]
+        result = Record.at(outcome.home, done[0].run).require_result()
+        names = [f"{name}/confusion" for name in sets_of(outcome.metric, result.data)]
         matrices = [row.values[name] for row in done for name in names if row.values.get(name)]
         if not matrices or len({len(m) for m in matrices}) > 1 or len(matrices[0]) > MOST_CLASSES:
             continue
         total = np.sum(matrices, axis=0)
-        labels = [*map(str, facts.get("says", ()))] + [str(n) for n in range(len(total))]
+        labels = [*result.labels] + [str(n) for n in range(len(total))]
         counts = tuple(tuple(int(x) for x in row) for row in total)
-        found.append(Confusion(arm["name"], len(done), tuple(labels[: len(total)]), counts))
+        found.append(Confusion(arm.name, len(done), tuple(labels[: len(total)]), counts))
     return found
 
 
@@ -225,16 +212,17 @@ class Machine(NamedTuple):
 
 
 def machines(outcome: Outcome) -> list[Machine]:
-    """Where and with what the runs were trained; one, unless stores were merged or something was updated."""
+    """The machines that trained the runs. There are several if stores were merged or packages updated."""
     found: dict[str, int] = {}
     for row in every_run(outcome):
         try:
-            said = Record(outcome.home / "runs" / row.run).environment
-        except InputError:  # torn: it decides nothing
+            environment = Record.at(outcome.home, row.run).environment
+        except InputError:  # a damaged file decides nothing
             continue
-        if said:
-            packages = ", ".join(f"{name} {version}" for name, version in said.get("packages", {}).items())
-            facts = {k: str(v) for k, v in said.items() if k not in ("started", "packages")} | {"packages": packages}
+        if environment != Environment():
+            packages = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
+            known = {k: v for k, v in environment.to_json().items() if v is not None and k != "started"}
+            facts = {k: str(v) for k, v in known.items() if k != "packages"} | {"packages": packages}
             key = json.dumps(facts)
             found[key] = found.get(key, 0) + 1
     ordered = sorted(found.items(), key=lambda item: -item[1])

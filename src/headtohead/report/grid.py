@@ -1,4 +1,4 @@
-"""A search as a picture: a line for one setting, a heat map for two, several for three, a panel for each of more."""
+"""A search as a figure: a line for one setting, a heat map for two, several maps for three, else a panel each."""
 
 from __future__ import annotations
 
@@ -8,91 +8,86 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from headtohead.metrics import UNITS, better_way, figure_of
-from headtohead.report.figures import ARMS, BAND, GRID, INK, QUIET, looks, shortened
+from headtohead.figures.style import ARMS, BAND, GRID, INK, QUIET, looks, shortened
+from headtohead.outcome.metrics import UNITS, better_way, figure_of
+from headtohead.run.searches import SearchRecord, TrialRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BEST = ARMS[2]  # vermilion: apart from every blue and yellow of the map, also for those who see no red
+BEST = ARMS[2]  # vermilion: distinct from the blues and yellows of the map, also for colour-blind readers
 DOTS = ARMS[1]
-COLOURS = "cividis"  # its order is the same to every eye, and in grey
+COLOURS = "cividis"  # readable in grey and by colour-blind readers
 ACROSS = 3  # panels in a row
-NUMBERED = 14  # columns: with more there is no room for numbers
-LABELLED = 20  # values along a side; of more, some
+NUMBERED = 14  # most columns with numbers in the cells
+LABELLED = 20  # most labels along a side
 LETTERS = 16  # of a value under a picture
 
-Said = dict[str, Any]  # what search.json says
 
-
-def image(said: Said, kind: str) -> bytes:
+def image(search: SearchRecord, kind: str) -> bytes:
     """png or svg."""
     buffer = io.BytesIO()
     with looks() as new, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-        _draw(said, new).savefig(buffer, format=kind, dpi=130, metadata=metadata)
+        _draw(search, new).savefig(buffer, format=kind, dpi=130, metadata=metadata)
     return buffer.getvalue()
 
 
-def _draw(said: Said, new: type[Figure]) -> Figure:
-    varied = [path for path, values in said["over"].items() if isinstance(values, dict) or len(values) > 1]
-    lists = all(isinstance(said["over"][path], list) for path in varied)
+def _draw(search: SearchRecord, new: type[Figure]) -> Figure:
+    varied = [path for path, values in search.over.items() if isinstance(values, dict) or len(values) > 1]
+    lists = all(isinstance(search.over[path], list) for path in varied)
     if lists and len(varied) == 1:
-        figure = _line(said, varied[0], new)
+        figure = _line(search, varied[0], new)
     elif lists and len(varied) in (2, 3):
-        figure = _maps(said, varied, new)
+        figure = _maps(search, varied, new)
     else:
-        figure = _panels(said, varied, new)
-    lost = sum(t["value"] is None for t in said["trials"])
-    trials = f"{len(said['trials'])} trials" + (f", {lost} of them diverged or failed" if lost else "")
-    corpus = shortened([str(said["corpus"])], 40)[0]
-    title = f"{said['task']} on {corpus}: {trials}, seed {said['seed']}"
-    figure.suptitle(f"{title}\n{_measure(said)}", fontsize=10, x=0.01, ha="left")
+        figure = _panels(search, varied, new)
+    lost = sum(t.value is None for t in search.trials)
+    trials = f"{len(search.trials)} trials" + (f", {lost} of them diverged or failed" if lost else "")
+    corpus = shortened([str(search.corpus)], 40)[0]
+    title = f"{search.task} on {corpus}: {trials}, seed {search.seed}"
+    figure.suptitle(f"{title}\n{_measure(search)}", fontsize=10, x=0.01, ha="left")
     return figure
 
 
-# -- figures as they are read ------------------------------------------------------------------------------------------
+# -- numbers as text --------------------------------------------------------------------------------------------------
 
 
-def _scaled(said: Said, value: float | None) -> float:
+def _scaled(search: SearchRecord, value: float | None) -> float:
     if value is None:
         return math.nan
-    return 100 * value if figure_of(said["metric"]) in ("accuracy", "macro_f1") else value
+    return 100 * value if figure_of(search.metric) in ("accuracy", "macro_f1") else value
 
 
-def _number(said: Said, value: float) -> str:
-    return f"{value:.1f}" if figure_of(said["metric"]) in ("accuracy", "macro_f1") else f"{value:.3f}"
+def _number(search: SearchRecord, value: float) -> str:
+    return f"{value:.1f}" if figure_of(search.metric) in ("accuracy", "macro_f1") else f"{value:.3f}"
 
 
-def _measure(said: Said) -> str:
+def _measure(search: SearchRecord) -> str:
     """validation/accuracy in %, higher is better"""
-    figure = figure_of(said["metric"])
+    figure = figure_of(search.metric)
     unit = "%" if figure in ("accuracy", "macro_f1") else UNITS[figure]
-    return said["metric"] + (f" in {unit}" if unit else "") + f", {better_way(said['metric'])} is better"
+    return search.metric + (f" in {unit}" if unit else "") + f", {better_way(search.metric)} is better"
 
 
 def _names(values: list[Any]) -> list[str]:
     return shortened([f"{v:g}" if isinstance(v, float) else str(v) for v in values], LETTERS)
 
 
-def _chosen(said: Said) -> Said:
-    return next(t for t in said["trials"] if t["number"] == said["chosen"])
-
-
 # -- one setting, or many ----------------------------------------------------------------------------------------------
 
 
-def _line(said: Said, path: str, new: type[Figure]) -> Figure:
-    figure = new(figsize=(max(5.2, 0.7 * len(said["over"][path]) + 2), 3.8), layout="constrained")
+def _line(search: SearchRecord, path: str, new: type[Figure]) -> Figure:
+    figure = new(figsize=(max(5.2, 0.7 * len(search.over[path]) + 2), 3.8), layout="constrained")
     axes = figure.subplots()
-    _against(axes, said, path, joined=True)
-    axes.set_ylabel(said["metric"])
+    _against(axes, search, path, joined=True)
+    axes.set_ylabel(search.metric)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 
-def _panels(said: Said, varied: list[str], new: type[Figure]) -> Figure:
+def _panels(search: SearchRecord, varied: list[str], new: type[Figure]) -> Figure:
     across = 2 if len(varied) == 4 else min(ACROSS, len(varied))
     rows = math.ceil(len(varied) / across)
     figure = new(figsize=(max(5.2, 3.3 * across + 0.8), 3.1 * rows + 1), layout="constrained")
@@ -101,36 +96,36 @@ def _panels(said: Said, varied: list[str], new: type[Figure]) -> Figure:
         if path is None:
             axes.set_visible(False)
         else:
-            _against(axes, said, path, joined=False)
-    figure.supylabel(said["metric"], fontsize=10, color=QUIET)
+            _against(axes, search, path, joined=False)
+    figure.supylabel(search.metric, fontsize=10, color=QUIET)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 
-def _against(axes: Any, said: Said, path: str, joined: bool) -> None:
-    """Every trial's figure against one setting; where it has none, a cross at the foot."""
-    over = said["over"][path]
+def _against(axes: Any, search: SearchRecord, path: str, joined: bool) -> None:
+    """Draw every trial's value against one setting; a trial without a value is a cross at the bottom."""
+    over = search.over[path]
     listed = isinstance(over, list)
 
-    def place(trial: Said) -> Any:
-        return over.index(trial["settings"][path]) if listed else trial["settings"][path]
+    def place(trial: TrialRecord) -> Any:
+        return over.index(trial.settings[path]) if listed else trial.settings[path]
 
-    trials = sorted(said["trials"], key=place)
-    there = [t for t in trials if t["value"] is not None]
-    x, y = [place(t) for t in there], [_scaled(said, t["value"]) for t in there]
+    trials = sorted(search.trials, key=place)
+    there = [t for t in trials if t.value is not None]
+    x, y = [place(t) for t in there], [_scaled(search, t.value) for t in there]
     numbers = listed and all(isinstance(v, int | float) and not isinstance(v, bool) for v in over)
     axes.plot(x, y, "o", ls="-" if joined and numbers else "none", color=DOTS, ms=6, alpha=1 if joined else 0.75)
-    lost = [place(t) for t in trials if t["value"] is None]
+    lost = [place(t) for t in trials if t.value is None]
     if lost:
         foot = {"transform": axes.get_xaxis_transform(), "clip_on": False, "zorder": 3}
         axes.plot(lost, [0.02] * len(lost), "x", color=QUIET, ms=7, mew=1.5, label="diverged or failed", **foot)
-    chosen = _chosen(said)
-    best = _scaled(said, chosen["value"])
+    chosen = search.best
+    best = _scaled(search, chosen.value)
     axes.plot([place(chosen)], [best], "*", color=BEST, ms=15, mec="white", mew=0.8, zorder=4, label="chosen")
     if joined:
         above = best >= max(y)
-        axes.annotate(_number(said, best), (place(chosen), best), (0, 9 if above else -9), textcoords="offset points")
+        axes.annotate(_number(search, best), (place(chosen), best), (0, 9 if above else -9), textcoords="offset points")
         axes.texts[-1].set(ha="center", va="bottom" if above else "top", color=BEST, fontsize=10)
     axes.margins(y=0.18 if joined else 0.08)
     if listed:
@@ -154,7 +149,7 @@ def _against(axes: Any, said: Said, path: str, joined: bool) -> None:
 
 
 def _label(axis: Any, values: list[Any], room: int | None = None) -> None:
-    """Values at their places, at a slant where so many letters have no room side by side, and not more than fit."""
+    """Label the ticks, slanted if the labels are long, and only as many as fit."""
     names, every = _names(values), math.ceil(len(values) / LABELLED)
     slant = room is not None and len(names) * (1 + max(map(len, names))) > room
     look: Any = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if slant else {}
@@ -164,23 +159,23 @@ def _label(axis: Any, values: list[Any], room: int | None = None) -> None:
 # -- two settings, or three --------------------------------------------------------------------------------------------
 
 
-def _maps(said: Said, varied: list[str], new: type[Figure]) -> Figure:
-    """The first setting down, the second across, the third from map to map."""
+def _maps(search: SearchRecord, varied: list[str], new: type[Figure]) -> Figure:
+    """Draw heat maps: the first setting down, the second across, a map for each value of the third."""
     import numpy as np
     from matplotlib.patches import Rectangle
 
     down, across, *third = varied
-    rows, columns = said["over"][down], said["over"][across]
-    sheets = said["over"][third[0]] if third else [None]
+    rows, columns = search.over[down], search.over[across]
+    sheets = search.over[third[0]] if third else [None]
     values = np.full((len(sheets), len(rows), len(columns)), math.nan)
     lost = np.full(values.shape, "", object)  # why there is no figure
-    for trial in said["trials"]:
-        at = trial["settings"]
+    for trial in search.trials:
+        at = trial.settings
         cell = sheets.index(at[third[0]]) if third else 0, rows.index(at[down]), columns.index(at[across])
-        values[cell], lost[cell] = _scaled(said, trial["value"]), trial["status"]
-    chosen = np.nanargmin if better_way(said["metric"]) == "lower" else np.nanargmax
+        values[cell], lost[cell] = _scaled(search, trial.value), trial.status
+    chosen = np.nanargmin if better_way(search.metric) == "lower" else np.nanargmax
     best = values.flat[chosen(values)]
-    at = _chosen(said)["settings"]
+    at = search.best.settings
     star = (sheets.index(at[third[0]]) if third else 0, rows.index(at[down]), columns.index(at[across]))
 
     per_row = min(ACROSS, len(sheets))
@@ -194,9 +189,9 @@ def _maps(said: Said, varied: list[str], new: type[Figure]) -> Figure:
         if n >= len(sheets):
             axes.set_visible(False)
             continue
-        lower = better_way(said["metric"]) == "lower"
+        lower = better_way(search.metric) == "lower"
         drawn = axes.imshow(values[n], cmap=COLOURS + ("_r" if lower else ""), vmin=low, vmax=top, aspect="auto")
-        _cells(axes, said, values[n], lost[n], drawn, star[1:] if star[0] == n else None)
+        _cells(axes, search, values[n], lost[n], drawn, star[1:] if star[0] == n else None)
         _label(axes.xaxis, columns, room=int(12 * wide))
         _label(axes.yaxis, rows)
         axes.tick_params(length=0)
@@ -216,8 +211,8 @@ def _maps(said: Said, varied: list[str], new: type[Figure]) -> Figure:
 
 
 def _limits(values: Any, best: float) -> tuple[float, float, str]:
-    """Ends of the colours, and which of them is cut off. One trial gone wrong must not make all the others look alike:
-    what is more than three times as far from the best as the middle one gets the last colour."""
+    """Limits of the colours, and which of them is cut off. Values more than three times as far from the best as the
+    median get the last colour, so that one bad trial does not hide the differences of the others."""
     import numpy as np
 
     reach = 3 * abs(float(np.median(values)) - best) or math.inf
@@ -226,8 +221,8 @@ def _limits(values: Any, best: float) -> tuple[float, float, str]:
     return low, high, cut
 
 
-def _cells(axes: Any, said: Said, values: Any, lost: Any, drawn: Any, star: tuple[int, int] | None) -> None:
-    """A number in every cell, dark on light and light on dark; a frame around the chosen one."""
+def _cells(axes: Any, search: SearchRecord, values: Any, lost: Any, drawn: Any, star: tuple[int, int] | None) -> None:
+    """Write a number into every cell in a contrasting colour, and frame the chosen one."""
     import numpy as np
     from matplotlib.patches import Rectangle
 
@@ -238,7 +233,7 @@ def _cells(axes: Any, said: Said, values: Any, lost: Any, drawn: Any, star: tupl
             axes.add_patch(frame)
         if len(values[0]) > NUMBERED:
             continue
-        text = _number(said, value) if math.isfinite(value) else lost[row, column]
+        text = _number(search, value) if math.isfinite(value) else lost[row, column]
         r, g, b, _ = drawn.to_rgba(value) if math.isfinite(value) else (1.0, 1.0, 1.0, 1.0)
         dark = 0.299 * r + 0.587 * g + 0.114 * b < 0.5
         colour = "white" if dark else INK if math.isfinite(value) else QUIET

@@ -1,4 +1,4 @@
-"""The same heads of several arms over training, as a picture."""
+"""A figure of the same heads of several arms over training."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from headtohead.report.extras import Evolved
-from headtohead.report.figures import GRID, INK, WIDTH, Drawing, legend_below, line_look, looks
+from headtohead.figures.style import GRID, INK, WIDTH, Drawing, legend_below, line_look, looks
+from headtohead.report.findings import Evolved
 
 MEASURES = {"entropy": "entropy, nats", "distance": "distance, tokens", "previous": "on the one before"}
 
 
 def drawing(found: Sequence[Evolved]) -> Drawing:
-    """A row for each head and a column for each measure; a line an arm, bands the spread of its seeds."""
+    """A row for each head, a column for each measure, a line for each arm with the range of its seeds."""
     heads = found[0].heads
     with looks() as new:
         figure = new(figsize=(WIDTH, 1.45 * len(heads) + 1.1), layout="constrained")

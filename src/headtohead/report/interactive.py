@@ -12,11 +12,11 @@ import re
 from importlib.metadata import version
 from typing import Any
 
-from headtohead import store
 from headtohead.data.wheels import cache_folder
 from headtohead.errors import InputError
-from headtohead.report.along import Along
-from headtohead.report.figures import ARMS, DASHES, GRID, INK, QUIET
+from headtohead.figures.style import ARMS, DASHES, GRID, INK, QUIET
+from headtohead.report.study_curves import Along
+from headtohead.run import store
 
 HEIGHT = 330  # pixels
 SNIPPET = "window.vegaEmbed = vegaEmbed;"  # what curves.js calls; it brings Vega and Vega-Lite
@@ -24,7 +24,7 @@ SHOWN = "indexof(shown, datum.arm) >= 0 && datum.step >= firstStep && datum.step
 
 
 def chart(found: Along) -> dict[str, Any]:
-    """What templates/curves.js is told: the chart, and the arms it calls a0, a1, … by their names and looks."""
+    """The data of templates/curves.js: the chart, and the name and style of the arms that it calls a0, a1, …"""
     arms = [
         {"key": f"a{n}", "name": name, "colour": ARMS[n % len(ARMS)], "dash": list(DASHES[n % len(DASHES)])}
         for n, name in ((found.numbers[name], name) for name in found.lines)
@@ -51,7 +51,7 @@ def _spec(found: Along, arms: list[dict[str, Any]]) -> dict[str, Any]:
     y, low = (alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False)) for name in ("_mean", "_low"))
     colour = alt.Color("arm:N", scale=alt.Scale(domain=keys, range=[a["colour"] for a in arms]), legend=None)
     dash = alt.StrokeDash("arm:N", scale=alt.Scale(domain=keys, range=[a["dash"] or [1, 0] for a in arms]), legend=None)
-    # what is above the top is drawn there, and read as it is
+    # values above the top are drawn at the top and read out unchanged
     top = f"(datum.step < {found.first} ? datum.high : {1e300 if math.isinf(found.top) else found.top})"
     at_most = {f"_{name}": f"min(datum.{name}, {top})" for name in ("mean", "low", "high")}
     seen = alt.Chart().transform_filter(SHOWN).transform_calculate(**at_most)
@@ -88,7 +88,7 @@ def _spec(found: Along, arms: list[dict[str, Any]]) -> dict[str, Any]:
         )
     )
     said: dict[str, Any] = made.to_dict()
-    said.pop("$schema")  # an address that nobody needs: the page names the language itself
+    said.pop("$schema")  # an address that the page does not need
     return said
 
 
@@ -108,16 +108,16 @@ def _rows(found: Along) -> list[dict[str, Any]]:
 
 
 def vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, without a network: vl-convert brings them along. Made once and
-    kept, for it takes longer than all the rest of a page."""
+    """Vega, Vega-Lite and Vega-Embed as one script, without a network: vl-convert contains them. Cached, because
+    it takes longer than the rest of the page."""
     made_by = version("vl-convert-python")
     path = cache_folder() / "vega" / f"{made_by}.js"
     if path.is_file():
         return path.read_text(encoding="utf-8")
     import vl_convert
 
-    # what would end the script, written so that it does not
+    # escape what would end the script
     script = re.sub("</(?=script)", r"<\\/", vl_convert.javascript_bundle(SNIPPET), flags=re.IGNORECASE)
-    with contextlib.suppress(InputError):  # a cache that cannot be written costs time, and nothing else
+    with contextlib.suppress(InputError):  # without a cache it only takes longer
         store.write_whole(path, script)
     return script

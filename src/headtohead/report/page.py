@@ -1,5 +1,4 @@
-"""The page of a study: what was asked, what came of it, and all that is needed to doubt it. One file, nothing loaded
-from anywhere."""
+"""The page of a study: question, verdicts, and everything needed to check them. One file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -8,14 +7,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headtohead import store
-from headtohead.metrics import UNITS, figure_of, text_of
-from headtohead.outcome import Outcome, Verdicts
-from headtohead.report import along, cost, facts, figures, heads, interactive, paste
-from headtohead.report.amounts import amount, between, difference_text, family, in_points, is_share
-from headtohead.report.extras import Extras
+from headtohead.outcome.metrics import UNITS, figure_of, text_of
+from headtohead.outcome.outcome import Outcome, Verdicts
+from headtohead.outcome.wording import lines_under, p_text, parameters_text, r_text, share_text, word
+from headtohead.report import cost, facts, forest, heads, interactive, paste, study_curves, user_code
+from headtohead.report.findings import Extras
+from headtohead.report.number_text import amount, between, difference_text, in_points, is_share
 from headtohead.report.sentence import sentence
-from headtohead.wording import lines_under, p_text, parameters_text, r_text, share_text, word
+from headtohead.run import files, store
+from headtohead.run.store import Record
 
 
 @lru_cache(maxsize=1)
@@ -29,34 +29,30 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    told = (text_of, amount, between, difference_text, share_text, word, p_text, r_text, parameters_text)
-    made.globals |= {f.__name__: f for f in told}
+    functions = (text_of, amount, between, difference_text, share_text, word, p_text, r_text, parameters_text)
+    made.globals |= {f.__name__: f for f in functions}
     return made
 
 
 def verdict_table(verdicts: Verdicts) -> str:
-    """The table alone, for notebooks and pages."""
+    """The table of verdicts as HTML, for notebooks and pages."""
     unit, points = UNITS[figure_of(verdicts.metric)], is_share(verdicts.metric)
     made = _templates().get_template("verdicts.html")
     return str(made.render(v=verdicts, unit=unit, points=points, lines=_under(verdicts)))
 
 
 def _under(verdicts: Verdicts) -> list[str]:
-    """What belongs under the table, and what its columns mean."""
-    *lines, _ = (in_points(verdicts.metric, line) for line in lines_under(verdicts))
-    many = family(verdicts)
-    which = f"all {many} arms" if many == len(verdicts) else f"the {many} arms that have pairs enough for a verdict"
-    corrected = f"; p is corrected for {which}" if many > 1 else ""
-    scope = f"scope: {verdicts.scope}; {verdicts.better} is better{corrected}"
-    columns = "agree: pairs whose difference has the sign of the mean; r: how the arm and the control go up and down "
-    columns += "together over the seeds, from −1 to 1, and the nearer to 1 the more is gained by pairing"
+    """The lines below the table, with the meaning of its columns."""
+    *lines, scope = (in_points(verdicts.metric, line) for line in lines_under(verdicts))
+    columns = "agree: pairs whose difference has the sign of the mean; r: correlation of arm and control over "
+    columns += "the seeds, from −1 to 1; the nearer to 1, the more pairing gains"
     if is_share(verdicts.metric):
         columns += "; points: percentage points"
     return [*lines, *_other_seeds(verdicts), scope, *([columns] if len(verdicts) else [])]
 
 
 def _other_seeds(verdicts: Verdicts) -> list[str]:
-    """Where means are not over the same seeds, so that their difference is not that of the pairs."""
+    """A line for arms whose mean is over fewer seeds than the control's: their means do not differ by the mean pair."""
     whole = verdicts.seeds - len(verdicts.control_excluded)
     fewer = [row for row in verdicts if 0 < row.verdict.pairs < whole]
     if not fewer:
@@ -65,13 +61,14 @@ def _other_seeds(verdicts: Verdicts) -> list[str]:
     pairs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     names = f"{len(fewer)} arms" if len(fewer) > 3 else " and ".join(row.arm for row in fewer)
     return [
-        f"means over other seeds: that of {verdicts.control} is over {whole}, that of {names} over the {pairs} that "
-        "form pairs; the difference is that of the pairs"
+        f"means over different seeds: {verdicts.control} over {whole}, {names} over the {pairs} that form pairs; the "
+        "difference is the mean over pairs"
     ]
 
 
-def page(outcome: Outcome, extras: Extras | None = None) -> str:
-    """With what `extras` found in the models; without, it says how to have it."""
+def page(outcome: Outcome, extras: Extras | None = None, made_of: str = "") -> str:
+    """The page as HTML. Without `extras`, the findings in the models, it names the command that computes them.
+    `made_of` is a digest (up_to_date.py)."""
     tables = [_table(outcome, title) for title in outcome.titles]
     first = outcome.titles[0]
     live = any(table["chart"] for table in tables)
@@ -79,15 +76,17 @@ def page(outcome: Outcome, extras: Extras | None = None) -> str:
         _templates()
         .get_template("study.html")
         .render(
-            study=outcome.said,
+            study=outcome.record,
+            made_of=made_of,
             tables=tables,
             metric=outcome.metric,
             rows=outcome.all_rows,
             runs=facts.every_run(outcome),
-            warnings=facts.warnings(outcome),
+            warnings=outcome.warnings,
             failures=facts.failures(outcome),
             confusions=facts.confusions(outcome, first),
             settings=facts.control_settings(outcome, first),
+            user_classes=user_code.user_classes(outcome),
             machines=facts.machines(outcome),
             extras=extras,
             broken=[audit for audit in extras.audits if audit.broken] if extras else [],
@@ -98,9 +97,9 @@ def page(outcome: Outcome, extras: Extras | None = None) -> str:
 
 
 def _table(outcome: Outcome, title: str) -> dict[str, Any]:
-    """What is said of one table of arms; of a tuned study there are two."""
-    verdicts = outcome.verdicts(title)
-    learned, paid = along.along(outcome, title), facts.costs(outcome, title)
+    """The values that the templates show for one table of arms. A tuned study has two tables."""
+    verdicts = outcome.table(title)
+    learned, paid = study_curves.along(outcome, title), facts.costs(outcome, title)
     bought = cost.drawing(paid, verdicts.metric, verdicts.better)
     return {
         "title": title,
@@ -108,13 +107,13 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
         "sentence": sentence(verdicts),
         "table": verdict_table(verdicts),
         "forest": _forest(outcome, verdicts) if len(verdicts) else None,
-        "forest_notes": figures.forest_beyond(verdicts, outcome.differences(title)),
+        "forest_notes": forest.forest_beyond(verdicts, outcome.differences(title)),
         "band": verdicts.noise is not None and math.isfinite(verdicts.noise.verdict.low),
         "along": learned,
-        "over_seeds": "" if learned is None else learned.over_seeds(verdicts.seeds > along.CURVE_SEEDS),
-        "along_notes": "" if learned is None else along.notes(learned),
+        "over_seeds": "" if learned is None else learned.over_seeds(verdicts.seeds > study_curves.CURVE_SEEDS),
+        "along_notes": "" if learned is None else study_curves.notes(learned),
         "chart": None if learned is None else interactive.chart(learned),
-        "curves": None if learned is None else along.drawing(learned).svg(along.says(learned)),
+        "curves": None if learned is None else study_curves.drawing(learned).svg(study_curves.says(learned)),
         "costs": paid,
         "cost": None if bought is None else bought.svg(cost.says(paid, verdicts.metric, verdicts.better)),
         "cost_notes": cost.beyond_text(paid, verdicts.metric, verdicts.better),
@@ -127,7 +126,7 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
 
 
 def _forest(outcome: Outcome, verdicts: Verdicts) -> str:
-    return figures.forest_drawing(verdicts, outcome.differences(verdicts.title)).svg(_forest_says(outcome, verdicts))
+    return forest.forest_drawing(verdicts, outcome.differences(verdicts.title)).svg(_forest_says(outcome, verdicts))
 
 
 def _forest_says(outcome: Outcome, verdicts: Verdicts) -> str:
@@ -137,7 +136,7 @@ def _forest_says(outcome: Outcome, verdicts: Verdicts) -> str:
         for row in verdicts
     ]
     said = f"Differences from {verdicts.control} in {verdicts.metric}, with 95 % intervals. {'; '.join(told)}."
-    return f"{said} {figures.forest_beyond(verdicts, outcome.differences(verdicts.title))}".strip()
+    return f"{said} {forest.forest_beyond(verdicts, outcome.differences(verdicts.title))}".strip()
 
 
 def _evolution(extras: Extras | None) -> str:
@@ -146,22 +145,22 @@ def _evolution(extras: Extras | None) -> str:
     return heads.drawing(extras.evolution).svg(heads.says(extras.evolution))
 
 
-def write_report(outcome: Outcome, extras: Extras | None = None) -> Path:
-    """report.html in the study's own folder."""
-    path = outcome.folder / "report.html"
-    store.write_whole(path, page(outcome, extras))
+def write_report(outcome: Outcome, extras: Extras | None = None, made_of: str = "") -> Path:
+    """Write report.html into the study's folder."""
+    path = outcome.folder / files.REPORT
+    store.write_whole(path, page(outcome, extras, made_of))
     return path
 
 
 def written_report(outcome: Outcome) -> Path:
-    """As `write_report`, unless the one that is there is younger than the study and all its runs."""
-    path = outcome.folder / "report.html"
+    """Write the page unless the existing one is newer than the study and all its runs."""
+    path = outcome.folder / files.REPORT
     if not path.is_file():
         return write_report(outcome)
-    files = (outcome.home / "runs" / row.run / "result.json" for row in outcome.all_rows)  # copied ones are young, too
-    files = (file for file in (outcome.folder / "study.json", *files) if file.is_file())
-    newest = max(*(row.finished for row in outcome.all_rows), *(file.stat().st_mtime for file in files))
+    results = (Record.at(outcome.home, row.run).folder / files.RESULT for row in outcome.all_rows)
+    made_of = [file for file in (outcome.folder / files.STUDY, *results) if file.is_file()]
+    newest = max(*(row.finished for row in outcome.all_rows), *(file.stat().st_mtime for file in made_of))
     if path.stat().st_mtime <= newest:
         return write_report(outcome)
-    path.touch()  # it is the latest that was asked for
+    path.touch()  # `latest` is the study asked for last
     return path

@@ -1,14 +1,16 @@
-"""What goes into a paper or a README: the table in LaTeX and in Markdown, and a paragraph on the methods."""
+"""Text to paste into a paper or a README: the table in LaTeX and Markdown, and a paragraph on the methods."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from headtohead.metrics import UNITS, figure_of, text_of
-from headtohead.outcome import Outcome, Verdicts
-from headtohead.report.amounts import amount, between, difference_text, family, unit_of
+from headtohead.outcome.metrics import UNITS, figure_of, text_of
+from headtohead.outcome.outcome import Outcome, Verdicts
+from headtohead.outcome.wording import family, p_text, parameters_text, share_text, word
+from headtohead.report.number_text import amount, between, difference_text, unit_of
+from headtohead.report.user_code import user_classes
 from headtohead.stats import DRAWS, EXACT_PAIRS, LEAST_PAIRS
-from headtohead.wording import p_text, parameters_text, share_text, word
 
 SPECIAL = ["\\", "~", "^", "<", ">", "|", '"', "−", "…", "–", "±", "×", "→"]
 WRITTEN = r"\textbackslash{} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} \textbar{} \textquotedbl{}"
@@ -32,18 +34,24 @@ def cells(verdicts: Verdicts) -> list[list[str]]:
 
 
 def latex(verdicts: Verdicts) -> str:
-    head, *rows = [[tex(cell) for cell in row] for row in cells(verdicts)]
-    caption = f"{tex(verdicts.question)} {tex(verdicts.scope)}; {verdicts.better} is better."
+    head, *rows = cells(verdicts)
+    caption = f"{verdicts.question} {verdicts.scope}; {verdicts.better} is better."
+    return latex_table(caption, head, rows, "lrrrrlrrrr")
+
+
+def latex_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    """A table for booktabs; `align` has a letter for each column, l or r."""
+    top, *others = [" & ".join(map(tex, row)) + " \\\\" for row in (head, *rows)]
     return "\n".join(
         [
             r"% \usepackage{booktabs}",
             r"\begin{table}",
-            rf"\caption{{{caption}}}",
-            r"\begin{tabular}{lrrrrlrrrr}",
+            rf"\caption{{{tex(caption)}}}",
+            rf"\begin{{tabular}}{{{align}}}",
             r"\toprule",
-            f"{' & '.join(head)} \\\\",
+            top,
             r"\midrule",
-            *(f"{' & '.join(row)} \\\\" for row in rows),
+            *others,
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -57,9 +65,15 @@ def tex(text: str) -> str:
 
 
 def markdown(verdicts: Verdicts) -> str:
-    head, *rows = [[_md(cell) for cell in row] for row in cells(verdicts)]
-    line = ["---" if n in (0, 5) else "---:" for n in range(len(head))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, line, *rows]) + "\n"
+    head, *rows = cells(verdicts)
+    return markdown_table(head, rows, left=(0, 5))
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
+    """Columns named in `left` are aligned to the left, all others to the right."""
+    line = ["---" if n in left else "---:" for n in range(len(head))]
+    escaped = [[_md(cell) for cell in row] for row in (head, *rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [escaped[0], line, *escaped[1:]]) + "\n"
 
 
 def _md(text: str) -> str:
@@ -70,22 +84,22 @@ def _md(text: str) -> str:
 
 
 def methods(outcome: Outcome, verdicts: Verdicts) -> str:
-    """How the figures came about, in sentences that hold for this study and for no other."""
-    said, many = outcome.said, len(verdicts) > 1
-    task = "language model" if said["task"] == "lm" else said["task"]
-    varied = " and ".join(said["vary"])
-    scope = verdicts.scope.replace(f", {said['corpus']}, seeds", ", seeds")  # the corpus is named before it
+    """A paragraph that describes how this study was done."""
+    study, many = outcome.record, len(verdicts) > 1
+    task = "language model" if study.task == "lm" else study.task
+    varied = " and ".join(study.vary)
+    scope = verdicts.scope.replace(f", {study.corpus}, seeds", ", seeds")  # the corpus is named before it
     if not len(verdicts):
         return (
-            f"We trained a {task} on {said['corpus']} ({scope}) with {verdicts.seeds} seeds. The outcome is "
+            f"We trained a {task} on {study.corpus} ({scope}) with {verdicts.seeds} seeds. The outcome is "
             f"{verdicts.metric} {_when(outcome)}."
         )
     parts = [
         f"We compared {len(verdicts)} variant{'s' if many else ''} of a {task} with a control "
         f"({verdicts.control}) that differ{'' if many else 's'} from it in {varied}{_alone(verdicts)}, on "
-        f"{said['corpus']} ({scope}).",
+        f"{study.corpus} ({scope}).",
         f"Every arm was trained with the same {verdicts.seeds} seeds. Within a seed, weights that two arms share start "
-        f"bit-identical, {_order(said['vary'])}dropout draws from the same stream, so differences are taken seed by "
+        f"bit-identical, {_order(study.vary)}dropout draws from the same stream, so differences are taken seed by "
         "seed.",
         f"The outcome is {verdicts.metric} {_when(outcome)}; {verdicts.better} is better.",
         *_tuned(outcome, verdicts),
@@ -95,12 +109,13 @@ def methods(outcome: Outcome, verdicts: Verdicts) -> str:
         f"{LEAST_PAIRS} pairs or more" + _margin(verdicts) + "; otherwise it is unresolved.",
         *_noise(verdicts),
         *_lost(verdicts),
+        *_own_code(outcome),
     ]
     return " ".join(parts)
 
 
 def _when(outcome: Outcome) -> str:
-    spec = outcome.said["tables"][0]["arms"][0]["spec"]
+    spec = outcome.record.tables[0].control.spec
     if spec.get("evaluate", {}).get("keep") == "best":
         return "of the weights that did best on the validation set"
     return "at the end of the completed schedule"
@@ -110,18 +125,18 @@ def _alone(verdicts: Verdicts) -> str:
     return ", each at settings chosen for it" if verdicts.title == "own best" else " alone"
 
 
-def _order(varied: list[str]) -> str:
-    """Only where no arm has other texts, tokens or batches than the control."""
+def _order(varied: Sequence[str]) -> str:
+    """The batch order is the same unless arms differ in texts, tokens or batches."""
     other = ("data", "tokenizer", "train.batch", "train.order", "train.sampling", "train.steps", "train.epochs")
     return "" if any(path.startswith(other) for path in varied) else "batches come in the same order and "
 
 
 def _tuned(outcome: Outcome, verdicts: Verdicts) -> list[str]:
-    if not outcome.said["tuning"]:
+    if not outcome.record.tuning:
         return []
-    fields = " and ".join(outcome.said["tuning"][0]["best"])
-    who = "For the control, and so for all arms," if verdicts.title == "shared" else "For every arm"
-    return [f"{who} {fields} was chosen from the same grid by the validation set, on seeds of its own."]
+    fields = " and ".join(outcome.record.tuning[0].best)
+    subject = "For the control, and so for all arms," if verdicts.title == "shared" else "For every arm"
+    return [f"{subject} {fields} was chosen from the same grid by the validation set, on separate seeds."]
 
 
 def _flips(verdicts: Verdicts) -> str:
@@ -130,9 +145,11 @@ def _flips(verdicts: Verdicts) -> str:
 
 def _family(verdicts: Verdicts) -> str:
     many = family(verdicts)
-    if many == 1:
+    if many < 2:
         return ""
-    which = f"all {many} arms" if many == len(verdicts) else f"the {many} arms with {LEAST_PAIRS} pairs or more"
+    enough = any(row.verdict.pairs >= LEAST_PAIRS for row in verdicts)
+    some = f"the {many} arms with {f'{LEAST_PAIRS} pairs' if enough else 'one pair'} or more"
+    which = f"all {many} arms" if many == len(verdicts) else some
     return f", corrected for {which} by the step-down maximum over joint flips of whole seeds"
 
 
@@ -148,8 +165,16 @@ def _noise(verdicts: Verdicts) -> list[str]:
         return []
     n = verdicts.noise.verdict
     return [
-        "The control trained again with its batches in another order differed from itself by "
+        "The control trained again with reshuffled batches differed from itself by "
         f"{amount(verdicts.metric, n.difference)} ({between(verdicts.metric, n.low, n.high)})."
+    ]
+
+
+def _own_code(outcome: Outcome) -> list[str]:
+    return [
+        f"{c.name} is our own code, defined in {c.origin} (sha256 {c.sha256[:16]})."
+        for c in user_classes(outcome)
+        if c.sha256
     ]
 
 

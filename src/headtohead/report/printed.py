@@ -1,4 +1,4 @@
-"""A report on paper: the page as PDF by a browser that is there, and its figures for TeX."""
+"""A report on paper: the page as PDF, printed by an installed browser; its figures as PDF for TeX and as PNG."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from headtohead import store
 from headtohead.errors import Unavailable
-from headtohead.outcome import Outcome
-from headtohead.report import along, cost, facts, figures, paste
+from headtohead.figures.style import Drawing
+from headtohead.outcome.outcome import Outcome
+from headtohead.report import cost, facts, forest, paste, study_curves
+from headtohead.run import store
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 ELSEWHERE = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
@@ -30,21 +31,21 @@ def browser() -> str:
 
 
 def write_pdf(page: Path, program: str | None = None) -> Path:
-    """The page beside itself, as its own style for print has it."""
+    """Print the page into a PDF file next to it."""
     path = page.with_suffix(".pdf")
-    with tempfile.TemporaryDirectory() as folder:  # a profile of its own: the user's browser may be open
+    with tempfile.TemporaryDirectory() as folder:  # a separate profile, because the user's browser may be open
         made = Path(folder) / "page.pdf"
         command = [program or browser(), "--headless", "--disable-gpu", f"--user-data-dir={folder}/profile"]
         command += ["--no-pdf-header-footer", f"--print-to-pdf={made}", page.resolve().as_uri()]
         if hasattr(os, "geteuid") and os.geteuid() == 0:
-            command.insert(1, "--no-sandbox")  # which Chromium refuses to have as root, as in a container
+            command.insert(1, "--no-sandbox")  # Chromium's sandbox does not work as root, as in a container
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-            said = " ".join(done.stderr.split())[-200:]
+            reason = " ".join(done.stderr.split())[-200:]
         except (OSError, subprocess.TimeoutExpired) as error:
-            said = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:200]
         if not made.is_file():
-            raise Unavailable(f"{command[0]} made no PDF ({said}): open {page} in a browser and print it")
+            raise Unavailable(f"{command[0]} made no PDF ({reason}): open {page} in a browser and print it")
         store.write_whole(path, made.read_bytes())
     return path
 
@@ -53,13 +54,13 @@ def write_pdf(page: Path, program: str | None = None) -> Path:
 
 CAPTIONS = {
     "forest": "Paired differences from {control} in {metric}, with 95\\,\\% intervals and every seed.{more}",
-    "curves": "{metric} along training: means over the seeds.{more}",
+    "curves": "{metric} during training: means over the seeds.{more}",
     "cost": "Cost of a training step against {metric}.{more}",
 }
 
 
 def make_folder(folder: Path) -> None:
-    """For figures; before the work, which takes longer."""
+    """Create the folder for figures, or say at once why it cannot be used."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         usable = os.access(folder, os.W_OK | os.X_OK)
@@ -71,17 +72,18 @@ def make_folder(folder: Path) -> None:
 
 
 def write_figures(outcome: Outcome, folder: Path) -> list[Path]:
-    """forest.pdf, curves.pdf, cost.pdf with their fonts in them, table.tex, and figures.tex that includes them all. Of
-    a tuned study each twice, the second time with the table's name."""
+    """Write forest, curves and cost as PDF with embedded fonts and as PNG; table.tex; and figures.tex, which includes
+    them all. A tuned study has each twice, the second with the name of the table."""
     make_folder(folder)
     written, included = [], []
     for title in outcome.titles:
         mark = "" if title == outcome.titles[0] else f"-{title.replace(' ', '-')}"
-        verdicts = outcome.verdicts(title)
-        for name, data, metric, more in _drawn(outcome, title):
+        verdicts = outcome.table(title)
+        for name, drawing, metric, more in _drawn(outcome, title):
             path = folder / f"{name}{mark}.pdf"
-            store.write_whole(path, data)
-            written.append(path)
+            store.write_whole(path, drawing.pdf())
+            store.write_whole(path.with_suffix(".png"), drawing.png())
+            written += [path, path.with_suffix(".png")]
             more = f" {paste.tex(more)}" if more else ""
             says = CAPTIONS[name].format(control=paste.tex(verdicts.control), metric=paste.tex(metric), more=more)
             included.append(_included(path.stem, says))
@@ -94,21 +96,20 @@ def write_figures(outcome: Outcome, folder: Path) -> list[Path]:
     return [*written, path]
 
 
-def _drawn(outcome: Outcome, title: str) -> Iterator[tuple[str, bytes, str, str]]:
-    """The figure's name, itself, what is plotted in it and what is not."""
-    verdicts, arms = outcome.verdicts(title), facts.without_runs(outcome, title)
+def _drawn(outcome: Outcome, title: str) -> Iterator[tuple[str, Drawing, str, str]]:
+    """Name, drawing, metric and notes of every figure."""
+    verdicts, arms = outcome.table(title), facts.without_runs(outcome, title)
     if len(verdicts):
         dots = outcome.differences(title)
-        drawn = figures.forest_drawing(verdicts, dots).pdf()
-        yield "forest", drawn, verdicts.metric, figures.forest_beyond(verdicts, dots)
-    learned = along.along(outcome, title)
+        yield "forest", forest.forest_drawing(verdicts, dots), verdicts.metric, forest.forest_beyond(verdicts, dots)
+    learned = study_curves.along(outcome, title)
     if learned is not None:
-        yield "curves", along.drawing(learned).pdf(), learned.name, along.notes(learned)
+        yield "curves", study_curves.drawing(learned), learned.name, study_curves.notes(learned)
     paid = facts.costs(outcome, title)
     drawing = cost.drawing(paid, verdicts.metric, verdicts.better)
     if drawing is not None:
-        said = " ".join(filter(None, (cost.beyond_text(paid, verdicts.metric, verdicts.better), arms)))
-        yield "cost", drawing.pdf(), verdicts.metric, said
+        notes = " ".join(filter(None, (cost.beyond_text(paid, verdicts.metric, verdicts.better), arms)))
+        yield "cost", drawing, verdicts.metric, notes
 
 
 def _included(name: str, caption: str) -> str:

@@ -1,17 +1,17 @@
-"""The verdict in a sentence or two, made of the numbers and saying no more than they do."""
+"""The verdict in one or two sentences, from the numbers alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headtohead.metrics import text_of
-from headtohead.outcome import ArmVerdict, Excluded, Verdicts
-from headtohead.report.amounts import amount, between, cause, difference_text, family, joined
+from headtohead.outcome.metrics import text_of
+from headtohead.outcome.outcome import ArmVerdict, Excluded, Verdicts
+from headtohead.outcome.wording import family, p_text
+from headtohead.report.number_text import amount, between, cause, difference_text, joined
 from headtohead.stats import ALPHA, LEAST_PAIRS, Verdict
-from headtohead.wording import p_text
 
-NAMED = 5  # arms of one verdict that are called by name; the table has them all
-EACH = 3  # arms that are told with interval and p of their own
+NAMED = 5  # most arms of one verdict that are named
+EACH = 3  # arms that are described with their interval and p
 
 
 def sentence(verdicts: Verdicts) -> str:
@@ -113,14 +113,14 @@ def _span(metric: str, rows: Sequence[ArmVerdict]) -> str:
 
 
 def _pairs(rows: Sequence[ArmVerdict], seeds: int) -> str:
-    """How many, and how many the study asked for where it is not all of them."""
+    """The number of pairs, and of those planned if some are missing."""
     counts = sorted({row.verdict.pairs for row in rows})
     said = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{said} pairs" if counts == [seeds] else f"{said} of {seeds} pairs"
 
 
 def _blind(metric: str, rows: Sequence[ArmVerdict]) -> str:
-    """Why it is unresolved, and what would not have been."""
+    """Why a difference is unresolved, and the smallest that would be detected."""
     if all(map(_real, (row.verdict for row in rows))):
         return "Runs came to nothing that the other arm completed, and the pairs that are left do not speak for those."
     seen = [row.verdict.smallest_effect for row in rows if row.verdict.smallest_effect is not None]
@@ -141,7 +141,7 @@ def _real(v: Verdict) -> bool:
 
 
 def lost_pairs(verdicts: Verdicts) -> str:
-    """How many pairs have no difference, of which arm and by what; nothing where there are all."""
+    """How many pairs are lost, of which arms and why; empty if none is."""
     seeds, told = verdicts.seeds, []
     short = [row for row in verdicts if row.verdict.pairs < seeds]
     if not short:

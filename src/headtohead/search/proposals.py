@@ -1,4 +1,4 @@
-"""Which points to try: all of a grid, or what Optuna's TPE promises itself most of."""
+"""Which points to try: all points of a grid, or those that Optuna's TPE proposes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from headtohead.errors import Unavailable
-from headtohead.metrics import better_way
+from headtohead.outcome.metrics import better_way
 from headtohead.search.space import Axis, Choices, Point, Search
 
-REPEATS = 20  # proposals of what was tried already, before one is drawn at random and left unrounded
+REPEATS = 20  # of points that were tried already, before one is drawn at random and not rounded
 
 
 def propose(search: Search) -> Generator[list[Point], list[float | None], None]:
-    """Points to try, some at a time; wants to be sent the figure of each, none where there is none. Nothing else
-    decides what comes next: not how long trials took, nor how many ran side by side."""
+    """Yield lists of points to try, and take the value of each point, None if it has none. The proposals depend on
+    nothing else: neither on how long trials took nor on how many ran at a time."""
     optuna = _optuna()
     yield from _grid(search, optuna) if search.trials is None else _tpe(search, search.trials, optuna)
 
 
 def _grid(search: Search, optuna: Any) -> Iterator[list[Point]]:
-    """All at once, in an order drawn by the seed: whatever part of them is done tells of the whole."""
+    """All points at once, in an order drawn from the seed, so that an unfinished search covers the whole grid."""
     space = {axis.path: _distribution(axis, optuna) for axis in search.axes}
     with _quietly(optuna):
         sampler = optuna.samplers.GridSampler({axis.path: axis.to_json() for axis in search.axes}, seed=search.seed)
@@ -44,8 +44,8 @@ def _tpe(search: Search, trials: int, optuna: Any) -> Generator[list[Point], lis
     tried: list[Point] = []
 
     def fresh() -> Any:
-        """TPE likes to repeat the best of a few choices, which would teach nothing. There is always something left:
-        trials are fewer than combinations, and a range has no end of numbers where they are not rounded."""
+        """Ask for a point that was not tried, because TPE tends to repeat the best of a few choices. There always is
+        one: trials are fewer than combinations, and an unrounded range has enough numbers."""
         for times in itertools.count():
             stuck = times >= REPEATS
             study.sampler = at_random if stuck else tpe
@@ -55,28 +55,28 @@ def _tpe(search: Search, trials: int, optuna: Any) -> Generator[list[Point], lis
                 tried.append({path: point[path] for path in space})
                 return asked
             study.tell(asked, state=optuna.trial.TrialState.FAIL)
-        raise AssertionError("counting has no end")
+        raise AssertionError("count() does not end")
 
     while len(tried) < trials:
         before = len(tried)
         with _quietly(optuna):
             asked = [fresh() for _ in range(min(search.together, trials - before))]
-        figures = yield tried[before:]
+        values = yield tried[before:]
         with _quietly(optuna):
-            for one, figure in zip(asked, figures, strict=True):  # without a figure: as bad as can be
-                study.tell(one, figure if figure is not None else -math.inf if higher else math.inf)
+            for trial, value in zip(asked, values, strict=True):  # without a value: the worst one
+                study.tell(trial, value if value is not None else -math.inf if higher else math.inf)
 
 
 def _distribution(axis: Axis, optuna: Any) -> Any:
     if isinstance(axis, Choices):
-        return optuna.distributions.CategoricalDistribution(axis.said)
+        return optuna.distributions.CategoricalDistribution(axis.texts)
     if axis.whole:
         return optuna.distributions.IntDistribution(axis.low, axis.high)
     return optuna.distributions.FloatDistribution(axis.low, axis.high, log=axis.log)
 
 
 def _rounded(axis: Axis, proposed: Any) -> Any:
-    """To three digits: more would not matter, and would have to be typed."""
+    """Round to three digits, which are easier to type and precise enough."""
     if isinstance(axis, Choices) or axis.whole:
         return proposed
     scale = proposed if axis.log else axis.high - axis.low
@@ -93,7 +93,7 @@ def _optuna() -> Any:
 
 @contextmanager
 def _quietly(optuna: Any) -> Iterator[None]:
-    """Without a word of Optuna's, whose own settings stay the user's."""
+    """Silence Optuna, and restore the user's settings of its messages afterwards."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""What a search goes over: lists and ranges of settings, and the runs that points among them stand for."""
+"""The space of a search: lists and ranges of settings, and the run of each point."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headtohead.arm import Arm, RunSpec
 from headtohead.errors import InputError
-from headtohead.spec import Spec
-from headtohead.study import split_values
-from headtohead.tasks import work_on
+from headtohead.spec import Spec, split_values
+from headtohead.training.arm import Arm, RunSpec
+from headtohead.training.tasks import task_of
 
 MOST = 10_000  # trials
-TOGETHER = 4  # trials that TPE proposes before it hears of them: suits one, two and four cores
-FIXED = {  # what decides how trials are measured, and is the same for all
-    "task": "models of two tasks have no figure in common",
-    "data": "on other data there is another validation set",
-    "evaluate": "trials are all measured alike",
+TOGETHER = 4  # trials that TPE proposes before it gets their values: suits one, two and four cores
+FIXED = {  # fields that decide how trials are measured, and why they cannot be searched
+    "task": "models of two tasks have no metric in common",
+    "data": "other data has another validation set",
+    "evaluate": "all trials are measured the same way",
 }
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 RANGE = re.compile(rf"\s*({NUMBER})\s*\.\.\s*({NUMBER})\s*", re.IGNORECASE)
 
-Point = dict[str, Any]  # path → value, as JSON has it
+Point = dict[str, Any]  # field path → JSON value
 
 
 def value_text(value: Any) -> str:
@@ -44,7 +43,7 @@ class Choices:
     """A list of values of one setting."""
 
     path: str
-    said: tuple[Any, ...]  # numbers, truth values and none as they are, anything else as its text
+    texts: tuple[Any, ...]  # the values as JSON: numbers, booleans and null; anything else as text
     values: tuple[Any, ...]
 
     @property
@@ -52,15 +51,15 @@ class Choices:
         return len(self.values)
 
     def to_json(self) -> Any:
-        return list(self.said)
+        return list(self.texts)
 
-    def value(self, said: Any) -> Any:
-        return self.values[self.said.index(said)]
+    def value(self, text: Any) -> Any:
+        return self.values[self.texts.index(text)]
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from low to high, both included; of a setting that is a whole number, whole ones."""
+    """Numbers from low to high, both included; integers if the setting is an integer."""
 
     path: str
     low: float
@@ -81,19 +80,19 @@ class Range:
     def to_json(self) -> Any:
         return {"low": self.low, "high": self.high, "log": self.log}
 
-    def value(self, said: Any) -> Any:
-        return said
+    def value(self, number: Any) -> Any:
+        return number
 
 
 Axis = Choices | Range
 
 
 def read_axis(arm: Arm, path: str, given: str | Sequence[Any]) -> Axis:
-    """`16,32,64`, `1e-5..1e-3` or a list of values, each of them tried on the arm."""
+    """Read `16,32,64`, `1e-5..1e-3` or a list of values. Each value is checked on the arm."""
     place = path.split(".")[0]
     if place in FIXED:
-        raise InputError(f"a search goes over how a model is made and trained, not over {path}: {FIXED[place]}")
-    arm.get(path)  # says the nearest name
+        raise InputError(f"a search varies the model and its training, not {path}: {FIXED[place]}")
+    arm.get(path)  # raises an error with the nearest name
 
     def read(value: Any) -> Any:
         try:
@@ -105,74 +104,74 @@ def read_axis(arm: Arm, path: str, given: str | Sequence[Any]) -> Axis:
     if ends:
         return _range(path, given, *(read(end) for end in ends.groups()))
     if isinstance(given, str) and ".." in given and "/" not in given:
-        raise InputError(f"{path}={given} is no range: a range is two numbers, such as 1e-5..1e-3")
+        raise InputError(f"{path}={given} is not a range: give two numbers, such as 1e-5..1e-3")
     values = split_values(given) if isinstance(given, str) else list(given)
     if not values:
         raise InputError(f"{path} has no values to try: list them, such as {path}=16,32, or give a range, 16..64")
     found = [read(value) for value in values]
     twice = next((n for n, v in enumerate(found) if v in found[:n]), None)
     if twice is not None:
-        raise InputError(f"{path} has {values[twice]} twice: two trials would be the same")
-    return Choices(path, tuple(_said(v, typed) for v, typed in zip(found, values, strict=True)), tuple(found))
+        raise InputError(f"{path} has {values[twice]} twice: leave one out")
+    return Choices(path, tuple(_text(v, typed) for v, typed in zip(found, values, strict=True)), tuple(found))
 
 
 def _range(path: str, given: Any, low: Any, high: Any) -> Range:
     if any(isinstance(end, bool) or not isinstance(end, int | float) for end in (low, high)):
-        raise InputError(f"{path} is no number, and has no range: list its values, parted by commas")
+        raise InputError(f"{path} is not a number, so it has no range: list its values, separated by commas")
     if low >= high:
-        raise InputError(f"{path}={given} is no range: the lower end comes first, and the other is above it")
+        raise InputError(f"{path}={given} is not a range: give the smaller number first")
     return Range(path, low, high)
 
 
-def _said(value: Any, given: Any) -> Any:
+def _text(value: Any, given: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
-    return given if isinstance(given, str) else str(given).replace("()", "")  # Rope says what Rope() does
+    return given if isinstance(given, str) else str(given).replace("()", "")  # Rope means Rope()
 
 
 @dataclass(frozen=True)
 class Search:
-    """What to try, and how often. `over` maps field paths to lists of values, or to texts: "16,32" or "1e-5..1e-3"."""
+    """What to try, and how often. `over` maps field paths to lists of values, or to text: "16,32" or "1e-5..1e-3"."""
 
     arm: Arm
     over: Mapping[str, str | Sequence[Any]]
-    trials: int | None = None  # none: every combination
-    seed: int = 0  # of the runs, and of what is proposed
-    together: int = TOGETHER  # trials that TPE proposes at a time; what it proposes depends on that, so it is in the id
+    trials: int | None = None  # None: every combination
+    seed: int = 0  # of the runs and of the proposals
+    together: int = TOGETHER  # trials that TPE proposes at a time; part of the id, because the proposals depend on it
     device: str = "cpu"
     threads: int = 1
 
     def __post_init__(self) -> None:
         if not self.over:
-            raise InputError("say what to search over: --over train.batch=16,32 --over train.optimizer.lr=1e-4,3e-4")
+            raise InputError(
+                "give settings to search over: --over train.batch=16,32 --over train.optimizer.lr=1e-4,3e-4"
+            )
         if self.arm.evaluate.watch_test:
             raise InputError(
-                "this arm looks at the test sets along the way, and a search reads them for its choice alone: "
+                "this arm evaluates the test sets during training, but a search evaluates them only for its choice: "
                 "--set evaluate.watch_test=false"
             )
         if self.together < 1:
-            raise InputError(f"--together is a number from 1 on, not {self.together}")
+            raise InputError(f"--together is a number, 1 or larger, not {self.together}")
         self._check_trials()
 
     def _check_trials(self) -> None:
-        there = math.prod(axis.count for axis in self.axes)
+        combinations = math.prod(axis.count for axis in self.axes)
         ranges = [axis for axis in self.axes if isinstance(axis, Range)]
         if self.trials is not None and not 1 <= self.trials <= MOST:
             raise InputError(f"--trials is a number from 1 to {MOST:,}, not {self.trials:,}")
         if self.trials is None and ranges:
-            raise InputError(f"{ranges[0].path} has a range: say how many of its values to try, such as --trials 20")
-        if there == 1:
+            raise InputError(f"{ranges[0].path} has a range: give the number of trials, such as --trials 20")
+        if combinations == 1:
+            raise InputError("there is only one combination: list more values, or train it with h2h train")
+        if self.trials is None and combinations > MOST:
             raise InputError(
-                "there is one combination, and nothing to choose: list more values, or train it: h2h train"
-            )
-        if self.trials is None and there > MOST:
-            raise InputError(
-                f"{there:,} combinations are more than {MOST:,}: list fewer values, or say how many of them to try, "
+                f"{combinations:,} combinations are more than {MOST:,}: list fewer values, or limit the trials, "
                 "such as --trials 50"
             )
-        if self.trials is not None and self.trials >= there:
+        if self.trials is not None and self.trials >= combinations:
             raise InputError(
-                f"--trials {self.trials:,} would try all of the {there:,} combinations there are: "
+                f"--trials {self.trials:,} is not fewer than the {combinations:,} combinations: "
                 + ("give fewer, or list the values" if ranges else "leave it out")
             )
 
@@ -182,40 +181,40 @@ class Search:
 
     @property
     def count(self) -> int:
-        """Trials in all."""
+        """The number of trials."""
         return self.trials or math.prod(int(axis.count) for axis in self.axes)
 
     @cached_property
     def metric(self) -> str:
-        """The figure that chooses, SET/FIGURE. Reads the data."""
-        work = work_on(self.arm)
-        if "validation" not in work.data.held:
+        """The metric that chooses, SET/FIGURE. Reads the data."""
+        task = task_of(self.arm)
+        if "validation" not in task.data.held:
             raise InputError(
-                "the data has no validation set, and there is nothing else to choose by: "
-                "give a file with --validation, or carve a share with --set data.validation=0.1"
+                "the data has no validation set to choose by: "
+                "give a file with --validation, or split off a part with --set data.validation=0.1"
             )
-        figure = work.goal[0]
+        figure = task.goal[0]
         if self.arm.task == "lm" and any(axis.path.split(".")[0] == "tokenizer" for axis in self.axes):
-            figure = "bits_per_byte"  # loss a token does not compare across vocabularies
+            figure = "bits_per_byte"  # loss per token cannot be compared across vocabularies
         return f"validation/{figure}"
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     @cached_property
     def base(self) -> RunSpec:
-        """The arm as trials have it, before anything is tried."""
+        """The run of the arm without any tried setting. Trials do not evaluate the test sets."""
         arm = self.arm.set("evaluate.tests", False)
         return RunSpec(arm=arm, seed=self.seed, device=self.device, threads=self.threads).resolved()
 
     @cached_property
     def id(self) -> str:
-        """Names its folder in the store. As with runs, the same name with other text in it is another search."""
+        """The name of the search's folder in the store. As with runs, it depends on the content of the data."""
         over = [
             [a.path, a.to_json() if isinstance(a, Range) else [v.id if isinstance(v, Spec) else v for v in a.values]]
             for a in self.axes
         ]
-        said = [self.base.id, over, self.trials, self.together if self.trials else None]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+        identity = [self.base.id, over, self.trials, self.together if self.trials else None]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
     def run_at(self, point: Point) -> RunSpec:
         """The run of a point."""
@@ -223,9 +222,9 @@ class Search:
         for axis in sorted(self.axes, key=lambda a: a.path.count(".")):  # an optimizer before its learning rate
             arm = arm.set(axis.path, axis.value(point[axis.path]))
         for axis in self.axes:
-            parted = any(other.path.startswith(f"{axis.path}.") for other in self.axes)
-            if not parted and arm.get(axis.path) != axis.value(point[axis.path]):
-                raise InputError(f"{axis.path} is undone by another setting that is searched over: leave one out")
+            divided = any(other.path.startswith(f"{axis.path}.") for other in self.axes)
+            if not divided and arm.get(axis.path) != axis.value(point[axis.path]):
+                raise InputError(f"another searched setting overrides {axis.path}: leave one out")
         known = self._resolved(arm)
         arm = dataclasses.replace(arm, data=known.data, tokenizer=known.tokenizer, start=known.start)
         return dataclasses.replace(self.base, arm=arm)
@@ -235,7 +234,7 @@ class Search:
         return {}
 
     def _resolved(self, arm: Arm) -> Arm:
-        """With fingerprints, for which files are read: once, and not at every point."""
+        """The arm with fingerprints. They need reading files, which is done once and not for every point."""
         key = arm.data, arm.tokenizer, arm.start
         if key not in self._known:
             self._known[key] = dataclasses.replace(self.base, arm=arm).resolved().arm

@@ -1,0 +1,279 @@
+"""What a script or a notebook calls first.
+
+    import headtohead as h2h
+
+    run = h2h.train("lm", data="shakespeare", set={"model.position": "Rope"})
+    run.metrics                      # a DataFrame
+    run.plot()
+    h2h.generate(run, "The people")
+    h2h.attention(run, "We will not tire, we will not falter.")
+
+Every function does what the command of the same name does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from headtohead.errors import InputError
+from headtohead.run import store
+from headtohead.run.store import Record
+from headtohead.training.arm import Arm
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from torch import nn
+
+    from headtohead.auditor import Report
+    from headtohead.data.corpora import Corpus
+    from headtohead.data.tokenizers import Vocabulary
+    from headtohead.interpret.generate import Generated
+    from headtohead.interpret.maps import Maps
+    from headtohead.interpret.score import Classified, Score
+    from headtohead.run.load import Trained
+    from headtohead.spec import Part
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model and everything that is known of it: a run in the store, or a checkpoint."""
+
+    record: Record
+    checkpoint: str = ""  # its name, where this is no run
+
+    @property
+    def id(self) -> str:
+        return self.checkpoint or self.record.id
+
+    @property
+    def folder(self) -> Path:
+        return self.record.folder
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What the run ended with: status, steps, parameters, and "values" such as "test/loss"."""
+        if self.checkpoint or self.record.result is None:
+            raise InputError(f"{self.id} has no result: {'it is a checkpoint' if self.checkpoint else 'go on with it'}")
+        return self.record.result.to_json()
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """One row per line of metrics.jsonl: the step, the training loss, and every evaluation during training."""
+        import pandas as pd
+
+        return pd.DataFrame([] if self.checkpoint else self.record.metrics)
+
+    @cached_property
+    def trained(self) -> Trained:
+        """Model, vocabulary and spec, loaded once."""
+        from headtohead.run import named as imported
+        from headtohead.run.load import load_trained
+
+        return imported.load(self.checkpoint) if self.checkpoint else load_trained(self.record)
+
+    @property
+    def model(self) -> nn.Module:
+        return self.trained.model
+
+    @property
+    def tokenizer(self) -> Vocabulary:
+        """Turns text into ids and back: `encode(["a text"])`, `decode(ids)`."""
+        return self.trained.vocabulary
+
+    @property
+    def arm(self) -> Arm:
+        return self.trained.spec.arm
+
+    def plot(self) -> Figure:
+        """Training, validation and test curves."""
+        from headtohead.report.curves import plot
+
+        return plot([self.record])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        if self.checkpoint:
+            return f"<p>checkpoint {escape(self.checkpoint)}</p>"
+        values = {k: v for k, v in self.result["values"].items() if isinstance(v, int | float)}
+        rows = "".join(f"<tr><td>{escape(k)}</td><td>{v:.4g}</td></tr>" for k, v in values.items())
+        return f"<p>run {self.id}: {escape(str(self.result['ended']))}</p><table>{rows}</table>"
+
+
+def train(
+    what: str | Arm = "lm",
+    *,
+    data: str | Path | Corpus | None = None,
+    seed: int = 0,
+    set: Mapping[str, Any] | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    device: str = "auto",
+    threads: int = 1,
+    home: str | Path | None = None,
+    progress: bool = True,
+) -> Run:
+    """Train one model, or return it where the store has it: what `h2h train` does.
+
+    `what` is "lm", "classifier", an Arm, or FILE.py:NAME of an arm. `data` is the name of a corpus or the path of a
+    file. `set` changes settings by path: {"model.position": "Rope", "train.steps": 200}.
+    """
+    from headtohead.display.training_screen import run_screen
+    from headtohead.run.events import Finished
+    from headtohead.run.executors.execution import Execution
+    from headtohead.run.train import specs_of, train_runs
+
+    arm = _arm(what, data)
+    for path, value in {**(set or {}), **_given(train_steps=steps, train_epochs=epochs)}.items():
+        arm = arm.set(path, value)
+    execution = Execution(jobs=1, device=device, threads=threads)
+    specs = specs_of(arm, [seed], execution)
+    with run_screen(quiet=not progress) as screen:
+        ends = train_runs(specs, execution, home=_home(home), listen=screen.hear)
+    if not ends or not isinstance(ends[0], Finished):
+        raise KeyboardInterrupt  # everything is saved, and the same call goes on
+    return Run(ends[0].record)
+
+
+def _arm(what: str | Arm, data: str | Path | Corpus | None) -> Arm:
+    from headtohead.data.corpora import Corpus
+    from headtohead.training.arms import arm_for, arm_in
+
+    if isinstance(what, Arm) or (isinstance(what, str) and ".py:" in what):
+        if data is not None:
+            raise InputError('an arm has its own data: change it with set={"data.corpus": …}')
+        return what if isinstance(what, Arm) else arm_in(what, [])
+    if what not in ("lm", "classifier"):
+        raise InputError(f'train("lm"), train("classifier"), an Arm, or FILE.py:NAME; not {what!r}')
+    task: Literal["lm", "classifier"] = "lm" if what == "lm" else "classifier"
+    if isinstance(data, Corpus):
+        return Arm.of(task, data)
+    return arm_for(task, None if data is None else str(data))
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    return {name.replace("_", ".", 1): value for name, value in settings.items() if value is not None}
+
+
+def _home(home: str | Path | None) -> Path:
+    return Path(home) if home is not None else store.home()
+
+
+# -- what the store has ------------------------------------------------------------------------------------------------
+
+
+def load(name: str = "latest", *, home: str | Path | None = None) -> Run:
+    """A run by its id, a unique prefix, "latest" or "study/arm@seed"; or a checkpoint: a folder, minilm, hub:NAME."""
+    from headtohead.run.named import run_or_checkpoint
+
+    record = run_or_checkpoint(str(name), _home(home))
+    return Run(record) if record is not None else Run(Record(Path(name)), checkpoint=str(name))
+
+
+def runs(home: str | Path | None = None) -> pd.DataFrame:
+    """Every run in the store, the latest last: state, task, corpus, seed, differences from the default, figures."""
+    import pandas as pd
+
+    from headtohead.display.run_list import run_rows
+
+    rows = run_rows(_home(home))
+    return pd.DataFrame([{k: v for k, v in row.items() if k != "values"} | row.get("values", {}) for row in rows])
+
+
+def studies(home: str | Path | None = None) -> pd.DataFrame:
+    """Every study in the store: its question, arms, seeds and metric."""
+    import pandas as pd
+
+    from headtohead.display.run_list import study_rows
+
+    return pd.DataFrame(study_rows(_home(home)))
+
+
+# -- what a model does -------------------------------------------------------------------------------------------------
+
+
+def generate(
+    run: Run | Trained | str,
+    prompt: str = "",
+    *,
+    tokens: int = 50,
+    samples: int = 1,
+    greedy: bool = False,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seed: int = 0,
+) -> list[Generated]:
+    """Samples of what follows the prompt."""
+    from headtohead.interpret.generate import Decoding
+    from headtohead.interpret.generate import generate as generated
+
+    decoding = Decoding(greedy, temperature, top_k, top_p, repetition_penalty, seed)
+    return generated(_trained(run), prompt, tokens=tokens, samples=samples, decoding=decoding)
+
+
+def score(run: Run | Trained | str, text: str) -> Score:
+    """Loss and perplexity of a text under a language model, token by token."""
+    from headtohead.interpret import score as predict
+
+    return predict.score(_trained(run), text)
+
+
+def classify(run: Run | Trained | str, texts: str | Sequence[str]) -> list[Classified]:
+    """The label of each text, with the probability of every class."""
+    from headtohead.interpret import score as predict
+
+    return predict.classify(_trained(run), [texts] if isinstance(texts, str) else list(texts))
+
+
+def attention(
+    model: Run | Trained | nn.Module | str, text: str, *, tokenizer: Any = None, step: int | None = None
+) -> Maps:
+    """The attention maps of a model on a text, with what must hold of them.
+
+    `model` is a run, a checkpoint, the name of either, or a module with its `tokenizer`: one of ours, or one of
+    Hugging Face's.
+    """
+    from torch import nn
+
+    from headtohead.interpret import maps
+    from headtohead.interpret.modules import module_attention
+
+    if isinstance(model, nn.Module):
+        return module_attention(model, text, tokenizer)
+    if isinstance(model, Run):
+        return maps.attention(model.trained if step is None else model.record, text, step=step)
+    return maps.attention(model, text, step=step)
+
+
+def audit(
+    what: nn.Module | type[nn.Module] | Part | str | Any,
+    *,
+    causal: bool = False,
+    relative: bool = False,
+    window: int | None = None,
+    vocab: int | None = None,
+    block: int | None = None,
+    pad: int = 0,
+    only: Sequence[str] = (),
+) -> Report:
+    """Prove that a module, a class of modules, a part or a model's spec is what it says.
+
+    A module maps token ids (B, T) to logits (B, T, V) or (B, classes). A class is better than a module: it can be built
+    afresh, so that its start is audited too. `print(report)` shows what was proved and what is broken; `report.ok`.
+    """
+    from headtohead.auditor import Claims, audit_any
+
+    return audit_any(what, Claims(causal, relative, window, vocab, block, pad, tuple(only)))
+
+
+def _trained(run: Run | Trained | str) -> Trained:
+    from headtohead.run.named import opened
+
+    return run.trained if isinstance(run, Run) else opened(run)

@@ -1,0 +1,296 @@
+"""Checks of what an output depends on: later tokens, padding, other texts in the batch.
+
+A leak of later tokens can pass through attention, but also through a count, a norm or the length of the text. So it is
+sought in three ways: by gradient, by changing later tokens, and by cutting the text short.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from headtohead.auditor.check import check
+from headtohead.auditor.report import Outcome, broken, does_not_apply, proved
+from headtohead.auditor.subject import Mode, Subject
+from headtohead.auditor.trace import inputs_with_gradient
+
+MODES: tuple[Mode, ...] = ("evaluation", "training")
+LEAK = "the loss is too low because the model reads later tokens, and generated text is poor because it cannot"
+PADDING = "the same text gets another result in a batch with a longer text"
+
+
+def influence(s: Subject, mode: Mode = "evaluation") -> Tensor | None:
+    """Return (T, T): the size of the gradient of output i to input j, relative to the largest. None if the module
+    has no token embedding, or cannot be differentiated."""
+    with s.mode(mode) as model:
+        embeddings = s.embeddings_of(model)
+        if not embeddings:
+            return None
+        T = s.length
+        ids = s.text(1).expand(T, T)  # row i yields the gradient of output i
+        with inputs_with_gradient(embeddings) as inputs:
+            out = s.call(model, ids)  # (T, T, V)
+            direction = torch.randn(out.shape[-1], generator=torch.Generator().manual_seed(4)).to(out.dtype)
+            try:
+                (out[range(T), range(T)] @ direction).sum().backward()
+            except RuntimeError:  # the module overwrites its activations in evaluation
+                return None
+    size = torch.zeros(T, T, dtype=torch.float64)
+    for x in inputs:
+        if x.grad is not None:
+            size = torch.maximum(size, x.grad.abs().amax(dim=-1).double())
+    return size / size.amax().clamp(min=1e-300)
+
+
+def _future_pairs(seen: Tensor) -> list[tuple[int, int]]:
+    """Return the pairs (i, j) in which i saw a later j, sorted by distance."""
+    pairs = [(i, j) for i, j in seen.nonzero().tolist() if j > i]
+    return sorted(pairs, key=lambda p: (p[1] - p[0], p[0]))
+
+
+def _broken_by_pair(pairs: list[tuple[int, int]], mode: str) -> Outcome:
+    (i, j), more = pairs[0], len(pairs) - 1
+    return broken(f"in {mode}, position {i} saw position {j}" + (f" ({more} more such pairs)" if more else ""))
+
+
+def _no_future(s: Subject) -> Outcome | None:
+    if s.gives == "classes":
+        return does_not_apply("it gives one result per text, so there are no later tokens to leak")
+    return None
+
+
+@check("future-gradient", "no output has a gradient to a later token", LEAK)
+def future_gradient(s: Subject) -> Outcome:
+    if stop := _no_future(s):
+        return stop
+    for mode in MODES:
+        size = influence(s, mode)
+        if size is None:
+            return does_not_apply("there is no gradient to the tokens; see future-tokens and future-length")
+        pairs = _future_pairs(size > s.tolerance)
+        if pairs and not s.causal:
+            return does_not_apply(
+                f"not claimed to be causal, and position {pairs[0][0]} sees position {pairs[0][1]}; "
+                "if it should not, add --causal"
+            )
+        if pairs:
+            return _broken_by_pair(pairs, mode)
+    return proved(f"all {s.length * (s.length - 1) // 2} pairs, evaluation and training")
+
+
+@check("future-tokens", "no output changes when later tokens change", LEAK)
+def future_tokens(s: Subject) -> Outcome:
+    if stop := _no_future(s):
+        return stop
+    if not s.causal:
+        return does_not_apply("not claimed to be causal; if it should be, add --causal")
+    T = s.length
+    base, other = s.text(1), s.text(1, seed=5)
+    other = torch.where(other == base, s.text(1, seed=6), other)
+    one = base.repeat(T, 1)  # row j: token j changed
+    one[range(T), range(T)] = other[0]
+    column = torch.arange(T)
+    cut = torch.arange(T - 1)[:, None]  # row c: all tokens after c changed
+    rest = torch.where(column > cut, other, base)
+    padded = torch.where(column > cut, s.pad, base)  # changes the number of real tokens too
+    special = torch.linspace(0, s.vocab - 1, min(s.vocab, 64)).long()[:, None]  # one of the ids may be special
+    filled = torch.where(column > T // 2, special, base)
+    ids = torch.cat([base, one, rest, padded, filled])
+    for mode in MODES:
+        with s.mode(mode) as model:
+            # Two passes, so that statistics over the whole batch change too.
+            before, after = s.outputs(model, base.expand_as(ids)), s.outputs(model, ids)
+        gap = s.differs(after, before)  # (rows, T)
+        pairs = _future_pairs(gap[1 : T + 1].T)
+        if pairs:
+            return _broken_by_pair(pairs, mode)
+        for n, row in enumerate(gap[3 * T - 1 :, : T // 2 + 1]):
+            if row.any():
+                where = f"position {int(row.nonzero()[0])} changed when everything after position {T // 2}"
+                return broken(f"in {mode}, {where} became token {int(special[n])}")
+        for rows, what in ((gap[T + 1 : 2 * T], "other tokens"), (gap[2 * T : 3 * T - 1], "padding")):
+            hits = [(i, c) for c, i in rows.nonzero().tolist() if i <= c]
+            if hits:
+                i, c = min(hits, key=lambda h: (h[1] - h[0], h[0]))
+                return broken(f"in {mode}, position {i} changed when everything after position {c} became {what}")
+    if found := _leaks_when_long(s):
+        return broken(found)
+    return proved(
+        f"changed each later token, all later tokens, and all to padding or one id; evaluation and training; "
+        f"up to {max(s.length, s.longest)} tokens"
+    )
+
+
+def _leaks_when_long(s: Subject) -> str | None:
+    """Repeat the check on a longer text for a few cuts: a mask may cover short texts only."""
+    L = s.longest
+    if s.length >= L:
+        return None
+    base, other = s.text(1, L), s.text(1, L, seed=5)
+    for cut in (0, L // 4, L // 2, L - 2):
+        ids = torch.where(torch.arange(L) > cut, other, base)
+        before, after = s.outputs(s.eval_model, base), s.outputs(s.eval_model, ids)
+        gap = s.differs(after, before)[0, : cut + 1]
+        if gap.any():
+            i = int(gap.nonzero()[0])
+            return f"in a text of {L} tokens, position {i} changed when everything after position {cut} did"
+    return None
+
+
+@check("future-length", "no output changes when the text is cut short", LEAK)
+def future_length(s: Subject) -> Outcome:
+    if stop := _no_future(s):
+        return stop
+    if not s.causal:
+        return does_not_apply("not claimed to be causal; if it should be, add --causal")
+    if not s.any_length:
+        return does_not_apply(f"it takes texts of exactly {s.length} tokens")
+    ids = s.text(2)
+    for mode in s.modes:
+        with s.mode(mode) as model:
+            whole = s.outputs(model, ids)
+            for length in range(s.length - 1, 0, -1):
+                gap = s.differs(s.outputs(model, ids[:, :length]), whole[:, :length])
+                if gap.any():
+                    i = int(gap.any(dim=0).nonzero()[0])
+                    return broken(
+                        f"in {mode}, position {i} changed when the text of {s.length} tokens was cut to {length}"
+                    )
+    return proved(f"every length from 1 to {s.length}, {' and '.join(s.modes)}")
+
+
+def _padded(s: Subject, left: bool, fill: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return texts of 1 … T−1 tokens padded to T, one per row, and their keep mask. `fill` replaces the padding id."""
+    T = s.length
+    column, lengths = torch.arange(T), torch.arange(1, T)[:, None]
+    keep = column >= T - lengths if left else column < lengths
+    ids = (torch.full((T - 1, T), s.pad) if fill is None else fill.expand(T - 1, T)).clone()
+    for row, length in enumerate(range(1, T)):
+        ids[row, keep[row]] = s.short_text(length)[0]
+    return ids, keep
+
+
+def padding_differs(s: Subject, left: bool, tolerance: float | None = None) -> str | None:
+    """Describe the smallest padding that changes a text's output; None if there is none."""
+    # headtohead's models must ignore any id in the padding; a user's module may rely on the padding id.
+    fills = [None] if s.spec is None else [None, s.text(1, seed=7)]
+    for mode in s.modes:
+        unpadded = s.unpadded(mode)
+        with s.mode(mode) as model:
+            for fill in fills:
+                ids, keep = _padded(s, left, fill)
+                out = s.outputs(model, ids, keep)
+                for row in range(s.length - 2, -1, -1):  # the longest text has the least padding
+                    padded = out[row, keep[row]] if s.gives == "tokens" else out[row]
+                    if s.differs(padded, unpadded[row], tolerance).any():
+                        side, length = "left" if left else "right", row + 1
+                        count = s.length - length
+                        what = f"{count} padding token{'s' if count > 1 else ''} on the {side}"
+                        return f"in {mode}, {what} of a text of {length} changed its output"
+    return None
+
+
+def _no_padding(s: Subject) -> Outcome | None:
+    if not s.takes_padding:
+        return does_not_apply("it takes no mask and gives a result at every token")
+    if not s.any_length or s.length < 3:
+        return does_not_apply(f"it takes texts of exactly {s.length} tokens")
+    return None
+
+
+@check("padding-right", "padding on the right changes nothing", PADDING)
+def padding_right(s: Subject) -> Outcome:
+    if stop := _no_padding(s):
+        return stop
+    found = padding_differs(s, left=False)
+    return broken(found) if found else proved(f"any amount, {' and '.join(s.modes)}")
+
+
+@check("padding-left", "padding on the left changes nothing", PADDING)
+def padding_left(s: Subject) -> Outcome:
+    if stop := _no_padding(s):
+        return stop
+    if s.mask is not None and s.spec is None and _mask_ignored(s):
+        return broken(f"the argument {s.mask} has no effect: padding on the left is read as text")
+    found = padding_differs(s, left=True)
+    if found is None:
+        return proved(f"any amount, {' and '.join(s.modes)}")
+    if s.spec is not None or padding_differs(s, left=False):
+        return broken(found)  # positions in headtohead's models count real tokens, so left padding must not matter
+    return does_not_apply("it is made for padding on the right: positions count from the left edge")
+
+
+def _mask_ignored(s: Subject) -> bool:
+    """Whether masking the first half of a text leaves the outputs of the rest unchanged."""
+    ids = s.text(2)
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    keep[:, : s.length // 2] = False
+    plain, hidden = (s.outputs(s.eval_model, ids, mask) for mask in (torch.ones_like(keep), keep))
+    if s.gives == "tokens":
+        plain, hidden = plain[keep], hidden[keep]
+    return not bool(s.differs(plain, hidden).any())
+
+
+@check(
+    "batch-rows",
+    "a text's output does not depend on other texts in the batch",
+    "results depend on the batch size and on the other texts in the batch",
+)
+def batch_rows(s: Subject) -> Outcome:
+    ids, others = s.text(4), s.text(4, seed=9)
+    others[0] = ids[0]
+    batches = [(ids, others, "four texts")]
+    if s.takes_padding and s.any_length:
+        T = s.length
+        lengths = torch.tensor([T // 2, T, 1, T - 1])[:, None]
+        kept = torch.arange(T) < lengths
+        mixed = torch.where(kept, ids, s.pad)
+        batches.append((mixed, torch.cat([mixed[:1], others[1:]]), "texts of several lengths"))
+    for mode in s.modes:
+        with s.mode(mode) as model:
+            for rows, changed, what in batches:
+                together, neighbours, backwards = (_rows(s, model, x) for x in (rows, changed, rows.flip(0)))
+                alone = torch.cat([_rows(s, model, row[None]) for row in rows])
+                if s.differs(together[:1], neighbours[:1]).any():
+                    return broken(f"in {mode}, row 0 changed when the other rows did ({what})")
+                for out, how in ((backwards.flip(0), "the rows were reversed"), (alone, "it was alone")):
+                    gap = s.differs(together, out)
+                    if gap.any():
+                        return broken(f"in {mode}, row {int(gap.nonzero()[0])} changed when {how} ({what})")
+    return proved(f"each row alone, in reversed order and with other texts; {' and '.join(s.modes)}")
+
+
+def _rows(s: Subject, model: nn.Module, ids: Tensor) -> Tensor:
+    """Return outputs (B, …), flattened, with zeros at padding."""
+    keep = ids != s.pad
+    out = s.outputs(model, ids, keep if s.takes_padding else None)
+    return (out * keep[:, :, None] if s.takes_padding and s.gives == "tokens" else out).flatten(1)
+
+
+@check(
+    "masked-rows",
+    "a text of padding only gives finite numbers",
+    "one empty line in a batch turns the loss, then every weight, into NaN",
+)
+def masked_rows(s: Subject) -> Outcome:
+    if not s.takes_padding:
+        return does_not_apply("it takes no mask and gives a result at every token")
+    ids = s.text(2)
+    ids[1] = s.pad
+    keep = ids != s.pad
+    for mode in MODES:
+        with s.mode(mode) as model:
+            model.zero_grad()
+            out = s.call(model, ids, keep)
+            for result in (out, s.outputs(model, ids, keep)):  # some modules compute differently without gradients
+                if not torch.isfinite(result).all():
+                    return broken(f"in {mode}, the output of an empty text is {_first_bad(result)}")
+            out.sum().backward()
+            for name, p in model.named_parameters():
+                if p.grad is not None and not torch.isfinite(p.grad).all():
+                    return broken(f"in {mode}, the gradient of {name} is {_first_bad(p.grad)} when a text is empty")
+    return proved("outputs and gradients, evaluation and training")
+
+
+def _first_bad(x: Tensor) -> str:
+    return str(float(x.detach()[~torch.isfinite(x)].flatten()[0]))

@@ -1,0 +1,51 @@
+"""Cached audits, so that the same model is not audited twice by the same code."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+from headtohead.auditor import audit_spec
+from headtohead.auditor.report import Finding, Report
+from headtohead.data.wheels import cache_folder
+from headtohead.errors import InputError
+from headtohead.model.spec import ModelSpec
+from headtohead.run import store
+from headtohead.run.files import AUDITS
+
+
+def audit_once(spec: ModelSpec, name: str, *, causal: bool, home: Path | None = None) -> Report:
+    """Audit a model as `audit_spec` does, which takes about a second, or read the report of an earlier audit from the
+    cache or from the store `home`. A store keeps the audits of its models, so that they are copied with its runs."""
+    file = f"{spec.id}-{'tokens' if causal else 'classes'}-{_code_digest()}.json"
+    paths = [folder / AUDITS / file for folder in (home, cache_folder()) if folder is not None]
+    findings = next(filter(None, map(_read, paths)), None)
+    report = audit_spec(spec, name, causal=causal) if findings is None else Report(name, findings)
+    rows = [[f.check, f.title, f.status, f.evidence, f.meaning] for f in report.findings]
+    for path in paths:
+        with contextlib.suppress(InputError):  # a report that cannot be written is computed again next time
+            if findings is None or not path.is_file():
+                store.write_whole(path, json.dumps(rows))
+    return report
+
+
+def _read(path: Path) -> tuple[Finding, ...] | None:
+    try:
+        return tuple(Finding(*row) for row in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # absent or corrupt: audit again
+        return None
+
+
+@lru_cache(maxsize=1)
+def _code_digest() -> str:
+    """Return a digest of the code that an audit depends on: torch's version and these packages."""
+    digest = hashlib.sha256(version("torch").encode())
+    package = Path(__file__).parents[1]
+    for folder in ("spec", "parts", "model", "auditor"):
+        for file in sorted((package / folder).glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]

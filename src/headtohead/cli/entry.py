@@ -1,0 +1,158 @@
+"""The program `h2h`: its commands in panels, its exit codes, Ctrl-C and closed pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TextIO
+
+from headtohead import __version__
+
+STOPPED = "h2h: stopped. Type the same command again to continue."
+
+try:
+    import typer
+    from typer.core import TyperGroup
+except KeyboardInterrupt:  # these imports take the longest, and main() does not run yet
+    print(STOPPED, file=sys.stderr)
+    sys.exit(130)
+
+# Panels of `h2h --help`, in this order
+ASK = "Ask"
+TRAIN = "Train"
+INSIDE = "Look inside"
+STORE = "Store"
+MACHINE = "Machine"
+PANELS = [ASK, TRAIN, INSIDE, STORE, MACHINE]
+
+
+class Interrupted(Exception):  # noqa: N818
+    """Ctrl-C during a command. Typer would turn a KeyboardInterrupt into an exit code without a message."""
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
+class Commands(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands, panel by panel: typer would put groups such as `list` last."""
+        return sorted(
+            self.commands, key=lambda name: PANELS.index(getattr(self.commands[name], "rich_help_panel", MACHINE))
+        )
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        with _interruptible():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _interruptible():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="h2h",
+    cls=Commands,
+    help="Does this change to the transformer really help, by how much, and at what cost?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+UsageError: Any = typer.BadParameter.__bases__[0]  # click's class: typer may bring its own copy of click
+
+
+class Output:
+    """Standard output that survives a closed pipe (`h2h … | head -1`).
+
+    The rest of the output is discarded. The command runs to its end, writes its files and returns its own exit code.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.reader_closed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with self._discarding():
+            self.stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.write("".join(lines))
+
+    def flush(self) -> None:
+        with self._discarding():
+            self.stream.flush()
+
+    @contextmanager
+    def _discarding(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self.reader_closed = True
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())  # text that is still buffered goes there too
+            os.close(nowhere)
+
+
+@contextmanager
+def _survive_closed_pipe() -> Iterator[None]:
+    before = sys.stdout
+    if before is None:  # started with standard output closed
+        yield
+        return
+    output: Any = Output(before)
+    sys.stdout = output
+    try:
+        yield
+    finally:
+        output.flush()
+        sys.stdout = before
+
+
+@_survive_closed_pipe()
+def main() -> None:
+    """Run a command. A user's mistake ends it with one line on standard error and exit code 2."""
+    from headtohead.errors import OUT_OF_MEMORY, InputError, Unavailable, failure, is_out_of_memory, is_users
+
+    try:
+        sys.exit(app(standalone_mode=False))
+    except InputError as error:
+        print(f"h2h: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except UsageError as error:
+        message = error.format_message().rstrip(".")
+        if message:  # empty if typer printed the help instead
+            print(f"h2h: {message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", file=sys.stderr)
+        sys.exit(2)
+    except (KeyboardInterrupt, Interrupted, typer.Abort):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while the program ends
+        print(STOPPED, file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # standard error was closed: `h2h … 2>&1 | head`
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:  # our own errors are raised again, with their traceback
+        if is_out_of_memory(error):
+            print(f"h2h: {OUT_OF_MEMORY}", file=sys.stderr)
+            sys.exit(Unavailable.exit_code)
+        if not is_users(error):
+            raise
+        print(f"h2h: {failure(error)}", file=sys.stderr)
+        sys.exit(InputError.exit_code)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if show:
+        print(__version__)
+        raise typer.Exit

@@ -1,0 +1,1 @@
+"""Runs, studies and models on a terminal and in a notebook."""

@@ -1,0 +1,88 @@
+"""The parameters and settings of a model: of a run, a checkpoint, or the default model with settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from headtohead.display.reference import settings
+from headtohead.errors import InputError
+from headtohead.model.count import Breakdown, breakdown, count
+from headtohead.model.spec import ModelSpec
+from headtohead.model.transformer import Classifier, LanguageModel
+from headtohead.report.named_runs import about, group_runs
+from headtohead.run import store
+from headtohead.run.named import named
+from headtohead.run.studies import find_runs
+from headtohead.training.arm import read_run
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A model's parameters per component, and what model it is."""
+
+    name: str  # of a run or a checkpoint; empty for a model that is not trained
+    spec: ModelSpec
+    vocab: int
+    classes: int | None
+    counted: Breakdown
+    learning: int | None = None  # parameters that training changes, where known
+
+    def lines(self) -> list[str]:
+        """A description of the model."""
+        size = f"vocabulary {self.vocab:,}" + (f", {self.classes} classes" if self.classes else "")
+        shape = (
+            f"{self.spec.layers} layers of {self.spec.heads} heads, width {self.spec.width}, block {self.spec.block}"
+        )
+        said = [self.name, f"{shape}, {size}"] if self.name else [f"{self.spec}, {size}"]
+        if self.learning is not None and self.learning != self.counted.total:
+            said.append(f"{self.learning:,} of {self.counted.total:,} parameters learn")
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        said = {"name": self.name, "vocabulary": self.vocab, "classes": self.classes, "learning": self.learning}
+        return {"spec": self.spec.to_json(), **said, **self.counted.to_json()}
+
+
+def parameters_with(settings: list[str], vocab: int, classes: int | None) -> Parameters:
+    """Parameters of the default model with these settings."""
+    spec = ModelSpec()
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        if not equals or not path.startswith("model."):
+            raise InputError(f"--set takes model.FIELD=VALUE, such as model.position=Rope, not '{setting}'")
+        spec = spec.set(path.removeprefix("model."), value)
+    return Parameters("", spec, vocab, classes, breakdown(spec, vocab, classes))
+
+
+def parameters_of(name: str) -> Parameters:
+    """Parameters of a run's model, which needs no weights, or of a checkpoint."""
+    try:
+        record = find_runs(name, store.home())[0]
+    except InputError:
+        model = named(name)  # a checkpoint, or an error about the name
+        classes = len(model.labels) or None
+        counted = count(model.model)
+        return Parameters(model.checkpoint, model.spec.arm.model, model.vocabulary.size, classes, counted)
+    result = record.require_result()
+    spec = read_run(record.spec)
+    vocab, classes = int(result.data["vocabulary"]), len(result.labels) or None
+    with torch.device("meta"):  # shapes alone
+        made: Any = (
+            LanguageModel(spec.arm.model, vocab) if classes is None else Classifier(spec.arm.model, vocab, classes)
+        )
+        spec.arm.start.shape(made)
+    return Parameters(_title(record), spec.arm.model, vocab, classes, count(made), result.learning)
+
+
+def settings_of(name: str) -> tuple[str, dict[str, str]]:
+    """The title of a run, and the value of each of its settings."""
+    record = find_runs(name, store.home())[0]
+    arm = read_run(record.spec).arm
+    return _title(record), {s.name: str(arm.get(s.name)).removesuffix("()") for s in settings()}
+
+
+def _title(record: store.Record) -> str:
+    return f"run {record.id[:8]}: {about(group_runs([record]))}, seed {record.spec['seed']}"

@@ -1,0 +1,1 @@
+"""Exports a run as a folder that Hugging Face's transformers loads."""

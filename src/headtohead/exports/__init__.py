@@ -1,1 +1,0 @@
-"""Runs as folders that Hugging Face's libraries load."""

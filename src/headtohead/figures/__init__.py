@@ -1,0 +1,1 @@
+"""The common style of all figures, and their output as SVG and PDF."""

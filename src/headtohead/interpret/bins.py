@@ -1,0 +1,35 @@
+"""Bins for maps of long texts. The weights of the keys in a bin are added and its queries are averaged, so every row
+still sums to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def bin_edges(length: int, bins: int) -> np.ndarray:
+    """Return the edges (n + 1,) of the bins. All bins but the last have the same width; a wider one would look like a
+    stripe, because weights are added."""
+    width = max(1, -(-length // max(1, bins)))
+    return np.append(np.arange(0, length, width), length)
+
+
+def text_edges(real: int, length: int, bins: int) -> np.ndarray:
+    """Return the edges for a text with padding behind it. Each padding token is its own bin."""
+    return np.append(bin_edges(real, bins), np.arange(real + 1, length + 1))
+
+
+def binned(weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return weights (…, T, T) in bins (…, n, n)."""
+    if len(edges) == weights.shape[-1] + 1:
+        return weights
+    queries = np.add.reduceat(weights, edges[:-1], axis=-2)  # rows first, because they are contiguous
+    return np.add.reduceat(queries, edges[:-1], axis=-1) / np.diff(edges)[:, None].astype(weights.dtype)
+
+
+def bin_labels(tokens: Sequence[str], edges: np.ndarray) -> list[str]:
+    """Return the token of each bin; for several tokens, the position and the first one."""
+    if len(edges) == len(tokens) + 1:
+        return list(tokens)
+    return [f"{first}: {tokens[first]}" for first in edges[:-1]]

@@ -1,0 +1,96 @@
+"""Read the output of any named module of a model while it runs, with forward hooks."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headtohead.errors import InputError, nearest
+from headtohead.model.attention import Attention
+
+WEIGHTS = "*attention.weights"  # the attention weights of every layer, (B, H, Tq, Tk)
+
+
+@contextmanager
+def explicit(model: nn.Module) -> Iterator[None]:
+    """Make attention compute its scores and softmax step by step, so that its weights can be read."""
+    with _explicit([m for m in model.modules() if isinstance(m, Attention)]):
+        yield
+
+
+@contextmanager
+def _explicit(layers: list[Attention]) -> Iterator[None]:
+    before = [layer.path for layer in layers]
+    for layer in layers:
+        layer.path = "explicit"
+    try:
+        yield
+    finally:
+        for layer, path in zip(layers, before, strict=True):
+            layer.path = path
+
+
+@contextmanager
+def sdpa_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Collect the weights of fused attention, (B, H, Tq, Tk) per call. The fused kernel does not return them, so each
+    layer attends a second time with the identity matrix as values, which yields the weights."""
+    layers = {name: m for name, m in model.named_modules() if isinstance(m, Attention)}
+    seen: dict[str, list[Tensor]] = {name: [] for name in layers}
+
+    def recording(layer: Attention, name: str) -> Callable[..., Tensor]:
+        attend = layer._sdpa
+
+        def attend_twice(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> Tensor:
+            identity = torch.eye(k.shape[2], dtype=v.dtype, device=v.device).expand(*k.shape[:2], -1, -1)
+            seen[name].append(attend(q, k, identity, *others))
+            return attend(q, k, v, *others)
+
+        return attend_twice
+
+    for name, layer in layers.items():
+        layer._sdpa = recording(layer, name)  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        for layer in layers.values():
+            del layer._sdpa
+
+
+def output(_inputs: tuple[Any, ...], out: Any) -> Any:
+    return out
+
+
+@contextmanager
+def capture(
+    model: nn.Module, *points: str, read: Callable[[tuple[Any, ...], Any], Any] = output
+) -> Iterator[dict[str, list[Any]]]:
+    """Collect the outputs of named modules, one value per call: `with capture(model, WEIGHTS) as seen: model(ids)`.
+
+    Points are names as in `model.named_modules()`; * matches anything. The tensors keep their computation graph;
+    detach them to store them. Layers whose attention weights are captured use the explicit path inside the block.
+    `read(inputs, output)` chooses what to collect of each call: a number in place of a large tensor, or an input.
+    """
+    names = dict(model.named_modules())
+    chosen: dict[str, nn.Module] = {}
+    for point in points:
+        matches = fnmatch.filter(names, point)
+        if not matches:
+            raise InputError(f"the model has no point '{point}': {nearest(point, (n for n in names if n))}")
+        chosen |= {name: names[name] for name in matches}
+    seen: dict[str, list[Any]] = {name: [] for name in chosen}
+    hooks = [
+        module.register_forward_hook(lambda _m, inputs, out, name=name: seen[name].append(read(inputs, out)))
+        for name, module in chosen.items()
+    ]
+    layers = [m for m in names.values() if isinstance(m, Attention) and m.weights in chosen.values()]
+    try:
+        with _explicit(layers):
+            yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,1 @@
+"""What came of a study, read from the store: metrics, verdicts, and verdicts in words."""

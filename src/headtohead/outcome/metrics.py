@@ -1,0 +1,101 @@
+"""Metrics by name, SET/FIGURE, read from what a run has written. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from headtohead.errors import InputError, nearest
+from headtohead.run.results import Result
+
+FIGURES = {"lm": ("loss", "perplexity", "bits_per_byte"), "classifier": ("accuracy", "loss", "macro_f1")}
+UNITS = {"loss": "nats", "perplexity": "", "bits_per_byte": "bits/byte", "accuracy": "", "macro_f1": ""}
+
+
+def figure_of(metric: str) -> str:
+    name, slash, figure = metric.partition("/")
+    if not slash or not name or not figure:
+        raise InputError(f"a metric is SET/FIGURE, such as test/loss or obama/perplexity, not '{metric}'")
+    return figure
+
+
+def better_way(metric: str) -> Literal["lower", "higher"]:
+    return "higher" if figure_of(metric) in ("accuracy", "macro_f1") else "lower"
+
+
+def check_set(metric: str, facts: dict[str, Any]) -> None:
+    """Whether the data has such a set; `test` stands for all test sets together."""
+    name = metric.partition("/")[0]
+    known = {*facts["sets"], *(["test"] if facts["tests"] else [])}
+    if name not in known:
+        raise InputError(f"the data has no set '{name}' for {metric}: {nearest(name, known)}")
+
+
+def sets_of(metric: str, facts: dict[str, Any]) -> list[str]:
+    """The sets that a metric is made of."""
+    name = metric.partition("/")[0]
+    return list(facts["tests"]) if name == "test" and name not in facts["sets"] else [name]
+
+
+def value_of(result: Result, metric: str) -> float:
+    """The value of a metric in a complete run. Several test sets count as one."""
+    check_set(metric, result.data)
+    figure, values, facts = figure_of(metric), result.values, result.data
+    names = sets_of(metric, facts)
+    if len(names) == 1:
+        value = values.get(f"{names[0]}/{figure}")
+        return math.nan if value is None else float(value)
+    if figure == "bits_per_byte":
+        sizes = [facts["sets"][name]["bytes"] for name in names]
+    else:
+        sizes = [values[f"{name}/{'tokens' if f'{name}/tokens' in values else 'texts'}"] for name in names]
+    inner = "loss" if figure == "perplexity" else figure
+    if any(values.get(f"{name}/{inner}") is None for name in names):
+        return math.nan
+    mean = sum(values[f"{name}/{inner}"] * size for name, size in zip(names, sizes, strict=True)) / sum(sizes)
+    return math.exp(min(mean, 700)) if figure == "perplexity" else float(mean)
+
+
+def text_of(metric: str, value: float, signed: bool = False) -> str:
+    """A value of a metric as text: percent, two or four digits."""
+    if not math.isfinite(value):
+        return "–"
+    figure, sign = figure_of(metric), "+" if signed else ""
+    if figure in ("accuracy", "macro_f1"):
+        text = f"{100 * value:{sign}.2f} %"
+    else:
+        digits = ".3g" if abs(value) >= 1e7 else {"perplexity": ".2f", "steps": ".0f"}.get(figure, ".4f")
+        text = f"{value:{sign}{digits}}"
+    return text.replace("-", "−")
+
+
+def read_amount(amount: float | str) -> tuple[float, bool]:
+    """A margin or effect: the number, and whether it is a share of the control's mean."""
+    text = str(amount).strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise InputError(
+            f"a margin or effect is a number or a percentage, such as 0.01 or 1%, not '{amount}'"
+        ) from None
+    if not 0 < number < math.inf:
+        raise InputError(f"a margin or effect is above zero, not {amount}")
+    return (number / 100, True) if text.endswith("%") else (number, False)
+
+
+def absolute(amount: float | str, mean: float) -> float:
+    """A margin or effect in the metric's own unit."""
+    number, relative = read_amount(amount)
+    return number * abs(mean) if relative else number
+
+
+def main_figure(values: dict[str, Any]) -> str:
+    """One figure of a run, short: `ppl 822.89` of the test set, `val acc 51.2%` of another."""
+    sets = [name for name in dict.fromkeys(key.partition("/")[0] for key in values if "/" in key) if name != "train"]
+    for name in sorted(sets, key=lambda name: (name != "test", name == "validation")):
+        which = {"test": "", "validation": "val "}.get(name, f"{name} ")
+        for figure, short, form in (("accuracy", "acc", ".1%"), ("perplexity", "ppl", ".2f"), ("loss", "loss", ".4f")):
+            value = values.get(f"{name}/{figure}")
+            if isinstance(value, int | float):
+                return f"{which}{short} {value:{form if abs(value) < 1e6 else '.2g'}}"
+    return ""

@@ -1,0 +1,88 @@
+"""003: which optimizer fine-tunes a pretrained encoder best? At the rate they share, and each at its own best.
+
+HEADTOHEAD_DATA=… h2h run published/optimizers:optimizers
+HEADTOHEAD_DATA=… h2h run published/optimizers:optimizers --set data.limit=200       a quick form
+
+The report's own search, where there is a network and a day to spend:
+
+HEADTOHEAD_DATA=… h2h finetune --model roberta-base --data sst2 --set train.optimizer=Adagrad
+    --set train.schedule=Constant --over train.batch=64,128,256 --over train.optimizer.lr=1e-4,5e-5,1e-5
+    --over train.epochs=2,5
+
+As in the report a constant rate, many times over the same sentences, and the weights of the end; on 256 sentences five
+times by 32 and MiniLM at 1e-4, where the report has 6,920 sentences twenty times by 64 and RoBERTa at 5e-5.
+"""
+
+import dataclasses
+
+from headtohead import SGD, Adagrad, AdamW, Sst2, Study
+from headtohead.claims import Better, Claim, Near, Not
+from headtohead.study.finetune import arm_for
+
+optimizers = Study(
+    question="Which optimizer fine-tunes MiniLM on SST-2 best?",
+    control=arm_for("minilm", Sst2()).settings(
+        [
+            "data.limit=256",
+            "train.epochs=5",
+            "train.schedule=Constant",
+            "train.clip=none",
+            "evaluate.keep=last",
+            "evaluate.train=0",
+            "evaluate.along=100",
+        ]
+    ),
+    vary={"train.optimizer": [AdamW(lr=1e-4), Adagrad(lr=1e-4), SGD(lr=1e-4, momentum=0), SGD(lr=1e-4)]},
+    tune={"train.optimizer.lr": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]},
+    tuning_seeds=1,
+    again=False,
+    seeds=10,
+    metric="test/accuracy",
+    command="h2h run published/optimizers:optimizers",
+    takes="an hour on two cores",
+)
+
+# the report's 2,180 steps at 5e-5, in the 40 of here: small steps lead as far as their rate times their number
+STEPS = 2180 * 5e-5 / 40
+patient = dataclasses.replace(
+    optimizers,
+    question="Does plain SGD at AdamW's rate learn anything, and would it in as many steps as the report's?",
+    vary={"train.optimizer": [AdamW(lr=1e-4), SGD(lr=1e-4, momentum=0), SGD(lr=STEPS, momentum=0)]},
+    tune={},
+    command="h2h run published/optimizers:patient",
+    takes="ten minutes on two cores",
+)
+
+QUICK = ("data.limit=96", "train.epochs=1", "evaluate.along=64")  # of `h2h reproduce --quick`
+
+ADAMW, ADAGRAD, PLAIN, MOMENTUM = (variant.name for variant in optimizers.variants)
+LONGER = patient.variants[-1].name
+
+claims = [
+    Claim(
+        "003.4",
+        Not(Near(patient, ADAMW, "test/accuracy", 0.5, within=0.05), "AdamW learns at that rate"),
+        Near(patient, PLAIN, "test/accuracy", 0.5, within=0.05),
+        Near(patient, LONGER, "test/accuracy", 0.5, within=0.05),
+        also=(Better(optimizers, PLAIN), Near(optimizers, MOMENTUM, "test/accuracy", 0.5, within=0.05, table="shared")),
+        because="In 40 steps it does: a step of SGD is the gradient times the rate, AdamW's is about the rate itself, "
+        "far more here. With steps as much larger as the report's were more, the runs cannot tell.",
+    ),
+    Claim(
+        "003.5",
+        Better(optimizers, ADAGRAD),
+        also=(
+            Better(optimizers, ADAGRAD, value="test/loss"),
+            Better(optimizers, ADAGRAD, value="validation/accuracy"),
+            Better(optimizers, ADAGRAD, value="validation/loss"),
+            Better(optimizers, ADAGRAD, table="shared"),
+        ),
+        only="each at its own best rate, on one set of 256 sentences",
+        because="Each at the rate that one seed's validation chose for it, and after 40 steps. The report compares "
+        "them at one rate, and there the sign depends on which: at the rate that suits AdamW, which is lower, Adagrad "
+        "has learned less, for its steps shrink as they add up. All ten pairs see the same 256 sentences: others "
+        "may say otherwise. On the smaller validation set the lead is not resolved.",
+        revised="rates were added to the grid twice: 3e-3, 3e-2 and 3e-1 after runs of an earlier design had been "
+        "trained, and 1e-5 when AdamW's best lay at the edge, which changed no choice.",
+    ),
+]

@@ -1,0 +1,1 @@
+"""Where runs are trained: local processes or Ray."""

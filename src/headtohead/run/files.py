@@ -1,0 +1,42 @@
+"""Names of the files and folders in the store. Other modules take them from here."""
+
+from __future__ import annotations
+
+# folders of the store
+RUNS = "runs"
+STUDIES = "studies"
+SEARCHES = "searches"
+AUDITS = "audits"
+TRIALS = "trials"  # short runs that a plan is based on
+PUBLISHED = "published"  # results of published studies, each in one file
+TRACKING = "tracking"
+
+# runs/<id>/
+RUN = "run.json"
+ENVIRONMENT = "env.json"
+METRICS = "metrics.jsonl"
+TIMES = "times.json"
+TOKENIZER = "tokenizer.json"
+ITEMS = "items.npz"
+WEIGHTS = "model.safetensors"
+RESULT = "result.json"
+FAILURE = "failed.json"
+MEASURES = "measures.json"
+CODE = "code"
+SNAPSHOTS = "snapshots"
+CHECKPOINT = "checkpoint.safetensors"
+OLD_CHECKPOINT = "checkpoint.old.safetensors"
+BEST_WEIGHTS = "best.safetensors"  # while a run that keeps its best weights is trained
+CURVES = "curves.png"
+LOCK = "LOCK"
+
+# studies/<name>/ and searches/<id>/
+STUDY = "study.json"
+PLAN = "plan.json"
+REPORT = "report.html"
+SEARCH = "search.json"
+
+
+def snapshot(step: int) -> str:
+    """The file of the weights after `step` updates, in the folder of snapshots."""
+    return f"step-{step:08d}.safetensors"

@@ -1,0 +1,324 @@
+"""The store: one folder per run. Files are written completely or not at all. Imports no torch.
+
+    <home>/runs/<id>/   run.json       the complete spec
+                        env.json       where and with what the run was trained
+                        metrics.jsonl  one line per evaluation or batch loss; results only, no times
+                        times.json     how long it took
+                        checkpoint.safetensors, checkpoint.old.safetensors   while the run is trained
+                        tokenizer.json, items.npz, model.safetensors, snapshots/
+                        code/<sha256>.py  source of the user's own parts, named by its content
+                        result.json    written last: it exists exactly when the run has ended
+                        LOCK           held by the process that trains the run
+    <home>/audits/      results of audits
+
+The folders of two machines are merged by copying. A file that is corrupt, or not written by headtohead, is renamed: it
+is neither read nor deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from filelock import BaseFileLock, FileLock, Timeout
+
+from headtohead.errors import InputError, Unavailable, nearest
+from headtohead.run import files
+from headtohead.run.results import DAMAGED, Environment, JsonObject, Result, Times
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def home() -> Path:
+    """The store's folder: HEADTOHEAD_HOME, or h2h-results in the working directory."""
+    folder = Path(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise Unavailable(f"{folder} is a file, not a folder: set HEADTOHEAD_HOME to a folder of yours")
+    return folder
+
+
+UNFINISHED = ".unfinished"
+FORBIDDEN = {
+    *(errno.EACCES, errno.EROFS, errno.EPERM),
+    *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP),  # such as in /proc
+    *(errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP),  # a file system without locks
+}
+
+
+@contextlib.contextmanager
+def one_line_write_errors(path: Path) -> Iterator[None]:
+    """Report a full disk, or a place that cannot be written, in one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise Unavailable(
+                f"the disk is full, {path} could not be written: free some space and give the same command again, "
+                "it continues from the last checkpoint"
+            ) from None
+        if error.errno == errno.EISDIR:
+            raise Unavailable(f"cannot write {path}: it is a folder; rename or remove it") from None
+        if error.errno in FORBIDDEN:
+            raise Unavailable(f"cannot write {path}: {error.strerror}; {_elsewhere(path)}") from None
+        raise
+
+
+def _elsewhere(path: Path) -> str:
+    """The remedy: HEADTOHEAD_HOME chooses the place of the store, an option or argument that of other files."""
+    base = os.path.abspath(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
+    here = os.path.abspath(path)
+    in_store = here == base or here.startswith(os.path.join(base, ""))
+    return f"{'set HEADTOHEAD_HOME to' if in_store else 'choose'} a folder of yours"
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """Write a file so that it has either the new content or the old one: write a temporary file, sync, rename."""
+    data = content.encode() if isinstance(content, str) else content
+    with one_line_write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
+        try:
+            os.chmod(temporary, 0o644)  # readable by others: folders are copied and shared
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def clear_unfinished(*folders: Path) -> None:
+    """Delete temporary files that killed processes left. Only for the holder of the folder's lock."""
+    for folder in folders:
+        for file in folder.glob(".*.*") if folder.is_dir() else ():
+            if file.name.endswith(UNFINISHED):
+                file.unlink(missing_ok=True)
+
+
+def to_text(value: Any) -> str:
+    """JSON as the store's files have it."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into one that JSON has: lists for tuples, null for NaN and infinity."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+F = TypeVar("F", bound=JsonObject)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run's folder: its files are read when they are asked for."""
+
+    folder: Path
+
+    @classmethod
+    def at(cls, home: Path, id: str) -> Record:
+        """The run with this id in a store; it may not have been started."""
+        return cls(home / files.RUNS / id)
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def exists(self) -> bool:
+        """Whether the run was started."""
+        return (self.folder / files.RUN).is_file()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is a result; it may still be damaged."""
+        return (self.folder / files.RESULT).is_file()
+
+    @property
+    def code(self) -> Path:
+        """The folder with the source of the user's own parts; it is missing if the run has none."""
+        return self.folder / files.CODE
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        return self._json(files.RUN)
+
+    @cached_property
+    def result(self) -> Result | None:
+        return self._read(files.RESULT, Result)
+
+    def require_result(self) -> Result:
+        if self.result is None:
+            raise InputError(f"run {self.id} is not complete: continue it first: h2h train --resume {self.id}")
+        return self.result
+
+    @property
+    def environment(self) -> Environment:
+        return self._read(files.ENVIRONMENT, Environment) or Environment()
+
+    @property
+    def times(self) -> Times:
+        return self._read(files.TIMES, Times) or Times()
+
+    @property
+    def measures(self) -> dict[str, dict[str, float]]:
+        """Further values of the trained weights, by the recipe that defines them."""
+        return self._json(files.MEASURES) if (self.folder / files.MEASURES).is_file() else {}
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines written so far, without a last line that is still being written."""
+        path = self.folder / files.METRICS
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.is_file() else []
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError:
+            raise self._unreadable(files.METRICS) from None
+
+    def items(self, name: str) -> dict[str, np.ndarray]:
+        """The values of each item of a set."""
+        import numpy as np
+
+        try:
+            with np.load(self.folder / files.ITEMS, allow_pickle=False) as arrays:
+                found = {k.partition("/")[2]: arrays[k] for k in arrays.files if k.partition("/")[0] == name}
+                known = {k.partition("/")[0] for k in arrays.files}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise self._unreadable(files.ITEMS) from None
+        if not found:
+            raise InputError(f"run {self.id} measured no set '{name}': {nearest(name, known)}")
+        return found
+
+    @property
+    def state(self) -> str:
+        """complete, diverged, running, failed or stopped."""
+        if self.result is not None:
+            return self.result.status
+        if locked(self.folder):
+            return "running"
+        return "failed" if (self.folder / files.FAILURE).is_file() else "stopped"
+
+    @property
+    def failure(self) -> str:
+        """Why the run failed; empty if it did not."""
+        return str(self._json(files.FAILURE)["reason"]) if (self.folder / files.FAILURE).is_file() else ""
+
+    def _read(self, name: str, kind: type[F]) -> F | None:
+        if not (self.folder / name).is_file():
+            return None
+        try:
+            return kind.from_json(self._json(name))
+        except InputError:
+            raise
+        except DAMAGED:
+            raise self._unreadable(name) from None
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads((self.folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise self._unreadable(name) from None
+
+    def _unreadable(self, name: str) -> InputError:
+        return unreadable(self.folder / name, "train again")
+
+
+def unreadable(path: Path, remedy: str) -> InputError:
+    return InputError(f"{path} cannot be read: it is corrupt, or not written by headtohead; set it aside and {remedy}")
+
+
+def runs(where: Path | None = None) -> list[Record]:
+    """Every run in the store, the latest last."""
+    folder = (where or home()) / files.RUNS
+    found = [record for record in map(Record, folder.iterdir()) if record.exists] if folder.is_dir() else []
+    return sorted(found, key=lambda r: ((r.folder / files.RUN).stat().st_mtime_ns, r.id))
+
+
+def find_run(name: str, where: Path | None = None) -> Record:
+    """Find a run by its id, a unique prefix of it, or `latest`."""
+    known = runs(where)
+    if not known:
+        raise InputError(f"there are no runs in {(where or home())}: train one with `h2h train lm`")
+    if name == "latest":
+        return known[-1]
+    found = [r for r in known if r.id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1:
+        raise InputError(
+            f"'{name}' is the prefix of {len(found)} runs: {', '.join(r.id for r in found[:5])}; give more of the id"
+        )
+    raise InputError(f"no run '{name}' in {(where or home())}: see `h2h list runs`")
+
+
+class Busy(InputError):  # noqa: N818
+    """Another process holds the lock."""
+
+
+# -- locks -------------------------------------------------------------------------------------------------------------
+
+
+def _file_lock(folder: Path) -> BaseFileLock:
+    """The lock of a folder. The system frees it when its holder dies, however it dies.
+
+    The file LOCK is never deleted: a process that waits for a deleted file and one that creates it anew would both
+    get a lock. A generator that holds the lock may be closed by another thread than the one that started it.
+    """
+    return FileLock(folder / files.LOCK, thread_local=False, preserve_lock_file=True)
+
+
+@contextlib.contextmanager
+def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
+    """Hold the folder's lock, so that two processes never train one run. Raises Busy if another process holds it for
+    `patience` seconds; `locked` holds it for a moment only."""
+    try:
+        with one_line_write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            held = _file_lock(folder).acquire(timeout=patience, poll_interval=0.02)
+    except Timeout:
+        what = (
+            f"run {folder.name} is being trained" if folder.parent.name == files.RUNS else f"{folder} is being written"
+        )
+        raise Busy(f"{what} by another process: wait until it ends, or stop it") from None
+    with held:
+        yield
+
+
+def locked(folder: Path) -> bool:
+    """Whether a process holds the folder's lock. Writes nothing; False in a store that cannot be written."""
+    if not (folder / files.LOCK).is_file():
+        return False
+    try:
+        with _file_lock(folder).acquire(blocking=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file, so that it is kept but not read."""
+    for number in range(1000):
+        aside = path.with_name(f"{path.name}.torn{number or ''}")
+        if not aside.exists():
+            os.replace(path, aside)
+            return aside
+    raise InputError(f"{path} was set aside 1,000 times: check the disk for errors")

@@ -1,0 +1,248 @@
+"""The record of a study in the store, `studies/<name>/study.json`: what was asked and which runs answer it.
+
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from headtohead.errors import InputError, nearest
+from headtohead.run import files, store
+from headtohead.run.results import DAMAGED
+from headtohead.run.store import Record
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ArmRecord:
+    """One arm: its name in the table, its spec as JSON, and its runs by seed."""
+
+    name: str
+    differs: dict[str, str]  # from the control, by field path
+    spec: dict[str, Any]
+    runs: dict[int, str]
+    dropped: bool = False  # no longer in the recipe, but trained and compared
+
+    def to_json(self) -> dict[str, Any]:
+        runs = {str(seed): run for seed, run in self.runs.items()}
+        mark = {"dropped": True} if self.dropped else {}
+        return {"name": self.name, "differs": self.differs, "spec": self.spec, "runs": runs, **mark}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        runs = {int(seed): str(run) for seed, run in data["runs"].items()}
+        return cls(data["name"], data["differs"], data["spec"], runs, bool(data.get("dropped", False)))
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """The arms of one table, the control first. A tuned study has two tables."""
+
+    title: str
+    arms: tuple[ArmRecord, ...]
+
+    @property
+    def control(self) -> ArmRecord:
+        return self.arms[0]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"title": self.title, "arms": [arm.to_json() for arm in self.arms]}
+
+
+@dataclass(frozen=True)
+class TuningRecord:
+    """How one arm's settings were chosen from the grid."""
+
+    arm: str
+    metric: str
+    grid: tuple[dict[str, Any], ...]  # each point with its "value"
+    best: dict[str, Any]
+    edge: tuple[str, ...]  # fields whose best value is the smallest or largest of the grid
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """Everything that study.json holds."""
+
+    id: str
+    name: str
+    question: str
+    task: str
+    corpus: str
+    metric: str
+    better: Literal["lower", "higher"]
+    margin: float | str | None
+    vary: tuple[str, ...]
+    seeds: tuple[int, ...]
+    tables: tuple[TableRecord, ...]
+    again: dict[int, str]  # the control's runs with reshuffled batches, by seed
+    tuning: tuple[TuningRecord, ...] = ()
+    command: str = ""
+    takes: str = ""
+    expected: str = ""
+    made_on: dict[str, Any] = field(default_factory=dict)  # device, threads and content of the data
+
+    def table(self, title: str) -> TableRecord:
+        for table in self.tables:
+            if table.title == title:
+                return table
+        raise InputError(f"no table '{title}' in study {self.name}: {nearest(title, (t.title for t in self.tables))}")
+
+    @property
+    def arms(self) -> Iterator[ArmRecord]:
+        """The arms of every table."""
+        for table in self.tables:
+            yield from table.arms
+
+    @property
+    def runs(self) -> list[str]:
+        """Every run of the study, once."""
+        tables = [arm.runs for arm in self.arms]
+        return list(dict.fromkeys(run for runs in (*tables, self.again) for run in runs.values()))
+
+    def to_json(self) -> dict[str, Any]:
+        return store.plain(
+            {
+                "format": FORMAT,
+                "id": self.id,
+                "name": self.name,
+                "question": self.question,
+                "command": self.command,
+                "takes": self.takes,
+                "expected": self.expected,
+                "task": self.task,
+                "corpus": self.corpus,
+                "metric": self.metric,
+                "better": self.better,
+                "margin": self.margin,
+                "vary": self.vary,
+                "seeds": self.seeds,
+                "made_on": self.made_on,
+                "tables": [table.to_json() for table in self.tables],
+                "again": {str(seed): run for seed, run in self.again.items()},
+                "tuning": [dataclasses.asdict(tuning) for tuning in self.tuning],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        known = {f.name for f in dataclasses.fields(cls)}
+        plain = {name: value for name, value in data.items() if name in known}
+        plain |= {name: str(data.get(name, "")) for name in ("name", "task")}
+        return cls(
+            **plain
+            | {
+                "vary": tuple(data["vary"]),
+                "seeds": tuple(data["seeds"]),
+                "tables": tuple(
+                    TableRecord(table["title"], tuple(map(ArmRecord.from_json, table["arms"])))
+                    for table in data["tables"]
+                ),
+                "again": {int(seed): str(run) for seed, run in data["again"].items()},
+                "tuning": tuple(
+                    TuningRecord(t["arm"], t["metric"], tuple(t["grid"]), t["best"], tuple(t["edge"]))
+                    for t in data["tuning"]
+                ),
+            }
+        )
+
+
+def read_study(folder: Path) -> StudyRecord:
+    path = folder / files.STUDY
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        newer = data["format"] > FORMAT
+        record = None if newer else StudyRecord.from_json(data)
+    except (OSError, *DAMAGED):
+        raise store.unreadable(path, "run the study again") from None
+    if record is None:
+        raise InputError(f"{path} was written by a newer version of headtohead: update this one to read it")
+    return record
+
+
+def has_study(folder: Path) -> bool:
+    return (folder / files.STUDY).is_file()
+
+
+def write_study(folder: Path, record: StudyRecord) -> None:
+    store.write_whole(folder / files.STUDY, store.to_text(record.to_json()))
+
+
+def study_folders(home: Path) -> list[Path]:
+    """The folders of all studies in the store."""
+    base = home / files.STUDIES
+    return sorted(filter(has_study, base.iterdir())) if base.is_dir() else []
+
+
+def find_study(name: str, home: Path) -> Path:
+    """The folder of a study by its name; `latest` is the one written last."""
+    known = study_folders(home)
+    if not known:
+        raise InputError(f"there are no studies in {home}: run one with `h2h demo` or `h2h run`")
+    if name == "latest":
+        return max(known, key=_last_written)
+    for folder in known:
+        if folder.name == name:
+            return folder
+    raise InputError(f"no study '{name}' in {home}: {nearest(name, (folder.name for folder in known))}")
+
+
+def _last_written(folder: Path) -> int:
+    return max(file.stat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
+
+
+class ArmRuns(NamedTuple):
+    """What `positions/Rope` or `positions/Rope@3` names: an arm of a study, the seed if one is given, and the runs."""
+
+    study: str
+    arm: str
+    seed: int | None
+    records: list[Record]
+
+
+def find_runs(name: str, home: Path) -> list[Record]:
+    """Runs by name: a run id, a unique prefix or `latest`; or an arm of a study, `positions/Rope@3` for its seed 3 and
+    `positions/Rope` for all its seeds."""
+    return find_arm(name, home).records if "/" in name else [store.find_run(name, home)]
+
+
+def find_arm(name: str, home: Path) -> ArmRuns:
+    """An arm of a study: STUDY/ARM with all its seeds, or STUDY/ARM@SEED. The beginning of the arm's name is enough."""
+    study, _, rest = name.partition("/")
+    arm, at, seed = rest.rpartition("@") if re.search(r"@\d+$", rest) else (rest, "", "")
+    record = read_study(find_study(study, home))
+    arms = {a.name: a.runs for a in record.arms}
+    arm = arm if arm in arms else next((a for a in arms if a.lower().startswith(arm.lower()) and arm), arm)
+    if arm not in arms:
+        raise InputError(f"study '{study}' has no arm '{arm}': {nearest(arm, arms)}")
+    runs = arms[arm]
+    if at and int(seed) not in runs:
+        raise InputError(f"{study}/{arm} has no seed {seed}: it has {', '.join(map(str, sorted(runs)))}")
+    records = [Record.at(home, runs[s]) for s in ([int(seed)] if at else sorted(runs))]
+    found = [r for r in records if r.exists]
+    if not found:
+        raise InputError(f"{name} is not trained yet: continue the study first")
+    return ArmRuns(study, arm, int(seed) if at else None, found)
+
+
+def other_seeds(record: Record, home: Path) -> list[Record]:
+    """Runs in the store that differ from this one only in the seed."""
+    own = _without_seed(record)
+    return [r for r in store.runs(home) if r.id != record.id and own and _without_seed(r) == own]
+
+
+def _without_seed(record: Record) -> str:
+    """The run's spec without its seed; empty where run.json cannot be read."""
+    try:
+        spec = record.spec
+    except InputError:
+        return ""
+    return json.dumps({**spec, "seed": None}, sort_keys=True) if isinstance(spec, dict) else ""

@@ -1,0 +1,181 @@
+"""Train every run of a study that the store lacks, and write study.json. A killed study continues here."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from headtohead.errors import InputError
+from headtohead.outcome.metrics import check_set
+from headtohead.run import files, store
+from headtohead.run.events import Event, Stage
+from headtohead.run.executors.execution import Execution, train_all
+from headtohead.run.studies import ArmRecord, StudyRecord, TableRecord, TuningRecord, has_study, read_study, write_study
+from headtohead.spec import code_of
+from headtohead.study import tuning
+from headtohead.study.layout import Layout, layout_of
+from headtohead.study.study import Study
+from headtohead.training.arm import RunSpec
+from headtohead.training.tasks import task_of
+
+
+@dataclass(frozen=True)
+class StudyTrained:
+    """Every run that could be trained is."""
+
+    folder: Path
+    id: str = ""
+
+
+UNNAMED = "study"  # where older versions of this program kept studies without a name
+MARKS = re.compile(r"( \(before\)| \(earlier version( \d+)?\))+$")  # "(before)" is from older versions of this program
+
+StudyEvent: TypeAlias = Event | Stage | StudyTrained
+
+
+def train_study(study: Study, execution: Execution | None = None, *, home: Path | None = None) -> Iterator[StudyEvent]:
+    """Train the runs that the store lacks. Ends early, with everything saved, when the user stops."""
+    home, how = home or store.home(), (execution or Execution()).checked()
+    execute = how.executor()
+    for variant in study.variants:
+        code_of(variant.arm)  # refuses a class that neither a worker nor a later process could load
+    about_data = _check_data(study)
+    tuned: list[TuningRecord] = []
+    trials = tuning.trials_of(study, how.device, how.threads)
+    if trials:
+        yield Stage("tuning", tuning.cells_of(trials), warnings=about_data)
+        if not (yield from train_all(execute, tuning.runs_of(trials), home)):
+            return
+        tuned = tuning.choose(study, trials, home)
+    layout = layout_of(study, {record.arm: record.best for record in tuned}, how.device, how.threads)
+    folder = _write(study, home, layout, tuned)
+    yield Stage("runs", layout.cells(), warnings=about_data)
+    if (yield from train_all(execute, layout.in_order(), home)):
+        yield StudyTrained(folder)
+
+
+def _check_data(study: Study) -> list[str]:
+    """Tokenize each corpus once, before any worker needs it, and refuse a metric that the data does not have. Returns
+    warnings about the data."""
+    seen = set()
+    warnings: dict[str, None] = {}
+    for variant in study.variants:
+        key = (variant.arm.data.id, variant.arm.tokenizer.id)
+        if key not in seen:
+            seen.add(key)
+            task = task_of(variant.arm)
+            facts = task.facts()
+            check_set(study.measured, facts)
+            if study.tune:
+                check_set("validation/loss", facts)
+            warnings |= dict.fromkeys(task.data_warnings())
+    return list(warnings)
+
+
+# -- study.json --------------------------------------------------------------------------------------------------------
+
+
+def folder_of(study: Study, home: Path | None = None) -> Path:
+    """The study's folder, by its name; where another study has that name, with some letters of its id."""
+    studies, name = (home or store.home()) / files.STUDIES, study.folder_name
+    folders = [studies / name, studies / f"{name}-{study.id[:6]}", studies / f"{name}-{study.id}"]
+    earlier = [] if study.name else [studies / UNNAMED, studies / f"{UNNAMED}-{study.id[:6]}"]
+    mine = [folder for folder in folders + earlier if has_study(folder) and read_study(folder).id == study.id]
+    free = [folder for folder in folders if not has_study(folder)]
+    return (mine + free)[0]
+
+
+def existing_folder(study: Study, home: Path | None = None) -> Path:
+    folder = folder_of(study, home)
+    if not has_study(folder):
+        raise InputError(
+            f"study {study.name or study.question!r} has not been run here yet: call study.run() or h2h run"
+        )
+    return folder
+
+
+def _write(study: Study, home: Path, layout: Layout, tuned: list[TuningRecord]) -> Path:
+    folder = folder_of(study, home)
+    with store.lock(folder, patience=30):
+        before = read_study(folder) if has_study(folder) else None
+        record = _record(study, folder, layout, tuned, before)
+        if before is None or record.to_json() != before.to_json():  # an unchanged file keeps its modification time
+            write_study(folder, record)
+    return folder
+
+
+def _record(
+    study: Study, folder: Path, layout: Layout, tuned: list[TuningRecord], before: StudyRecord | None
+) -> StudyRecord:
+    first = next(iter(layout.control.runs.values()))
+    made_on = {"device": first.device, "threads": first.threads, "content": first.arm.data.corpus.content}
+    tables = []
+    for title, arms in layout.tables:
+        rows = [ArmRecord(a.variant.name, a.variant.differs, a.variant.arm.to_json(), _ids(a.runs)) for a in arms]
+        if before is not None and before.made_on == made_on:  # runs on another text or device do not form pairs
+            rows += _dropped(before, title, rows, folder.parent.parent)
+        tables.append(TableRecord(title, tuple(rows)))
+    corpus = study.control.data.corpus
+    return StudyRecord(
+        id=study.id,
+        name=folder.name,
+        question=study.question,
+        task=study.control.task,
+        corpus=corpus.path or corpus.name,
+        metric=study.measured,
+        better=study.better,
+        margin=study.margin,
+        vary=study.paths,
+        seeds=study.all_seeds,
+        tables=tuple(tables),
+        again=_ids(layout.again),
+        tuning=tuple(tuned),
+        command=study.command,
+        takes=study.takes,
+        expected=study.expected,
+        made_on=made_on,
+    )
+
+
+def _dropped(before: StudyRecord, title: str, rows: list[ArmRecord], home: Path) -> list[ArmRecord]:
+    """Arms that the study no longer has, under names that are free. Every arm ever run belongs to the family that
+    p-values are corrected for; an arm without a finished run was never run. The control is never dropped."""
+    specs, names = [store.plain(row.spec) for row in rows], {row.name for row in rows}
+    old = next((table.arms for table in before.tables if table.title == title), ())
+    dropped = []
+    for row in old[1:]:
+        finished = any(store.Record.at(home, run).has_ended for run in row.runs.values())
+        if row.spec not in specs and finished:
+            dropped.append(row)
+    return _renamed(dropped, names)
+
+
+def _renamed(dropped: list[ArmRecord], taken: set[str]) -> list[ArmRecord]:
+    """Dropped arms under free names, in the order in which they were dropped. An arm whose name belongs to another one
+    now is an earlier version of it; versions are numbered in that order and keep their numbers."""
+    dropped = sorted(dropped, key=lambda row: (not row.dropped, -row.name.count(" (before)")))
+    unchanged = {row.name for row in dropped if row.dropped and not row.name.endswith(" (before)")} - taken
+    taken = taken | unchanged
+    renamed = []
+    for row in dropped:
+        name = row.name
+        if name not in unchanged:
+            base = MARKS.sub("", name) if row.dropped else name
+            name = next(free for free in _versions(base) if free not in taken)
+            taken.add(name)
+        renamed.append(dataclasses.replace(row, name=name, dropped=True))
+    return renamed
+
+
+def _versions(name: str) -> Iterator[str]:
+    yield from (name, f"{name} (earlier version)")
+    yield from (f"{name} (earlier version {number})" for number in itertools.count(2))
+
+
+def _ids(runs: dict[int, RunSpec]) -> dict[int, str]:
+    return {seed: spec.id for seed, spec in runs.items()}

@@ -1,0 +1,1 @@
+"""One training step: the arm, its task, the trainer, evaluation."""

@@ -1,0 +1,272 @@
+"""The two tasks, language modelling and classification: data, model, loss and evaluation of each."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headtohead.data.batches import Batch, sentence_steps, sentences, shuffled_sentences, windows, windows_in
+from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
+from headtohead.data.tokenizers import Tokenizer, Vocabulary
+from headtohead.errors import InputError, nearest
+from headtohead.model.init import Seeded
+from headtohead.model.transformer import Classifier, LanguageModel
+from headtohead.spec.streams import stream
+from headtohead.training.arm import Arm
+from headtohead.training.evaluate import Measured, labelled, running_text
+
+UNKNOWN = 0.2  # share of unknown tokens above which a warning is due
+
+
+class Task(abc.ABC):
+    """An arm's task with its data encoded, ready for training."""
+
+    goal: tuple[str, Literal["min", "max"]]  # the metric that ranks models, and whether smaller or larger is better
+
+    def __init__(self, arm: Arm) -> None:
+        self.arm = arm
+
+    data: EncodedTexts | EncodedSentences
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.data.vocabulary
+
+    @property
+    def steps(self) -> int:
+        train = self.arm.train
+        return train.steps if train.steps is not None else (train.epochs or 1) * self.steps_per_epoch
+
+    @property
+    @abc.abstractmethod
+    def steps_per_epoch(self) -> int: ...
+
+    def build(self, seed: int) -> nn.Module:
+        """Build the model as it is before the first step, with pretrained weights if the arm starts from them."""
+        model = self.new_model(seed)
+        with Seeded(seed)("start"):
+            self.arm.start.fill(model)
+        return model
+
+    @abc.abstractmethod
+    def new_model(self, seed: int) -> nn.Module:
+        """Build the model with random initial weights."""
+
+    @abc.abstractmethod
+    def batch(self, seed: int, step: int) -> Batch: ...
+
+    def order(self, seed: int) -> int:
+        """Return the seed of the batch order."""
+        return stream(seed, "order again", self.arm.train.order) if self.arm.train.order else seed
+
+    @abc.abstractmethod
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor: ...
+
+    @abc.abstractmethod
+    def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
+        """Measure the model on one set. The `last` evaluation of a run uses the whole set, earlier ones a sample;
+        `train` is always a sample of the training data."""
+
+    @abc.abstractmethod
+    def evaluate_batch(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        """Compute what `evaluate` computes for one batch, without its bookkeeping; used to time an evaluation."""
+
+    @abc.abstractmethod
+    def sample(self, name: str, count: int) -> Batch:
+        """Return up to `count` windows or texts of a held-out set, evenly spaced."""
+
+    def held_out(self, name: str | None = None) -> str:
+        """Return the name of the set to measure a trained model on: `name`, else validation, else the first set."""
+        if name is not None and name not in self.data.held:
+            raise InputError(f"there is no held-out set '{name}': {nearest(name, self.data.held)}")
+        return name or ("validation" if "validation" in self.data.held else next(iter(self.data.held)))
+
+    def spread(self, name: str, last: bool) -> int | None:
+        """Return how many windows or texts of a set to measure; None means all."""
+        spec = self.arm.evaluate
+        return spec.train if name == "train" else None if last else spec.along
+
+    def sets(self, tests: bool) -> list[str]:
+        """Return the names of the sets to evaluate, with or without the test sets."""
+        training = ["train"] if self.arm.evaluate.train else []
+        return training + [name for name in self.data.held if tests or name not in self.data.tests]
+
+    @abc.abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Describe the data as it was read: vocabulary size, labels, sizes of the sets."""
+
+    @property
+    @abc.abstractmethod
+    def outcomes(self) -> int:
+        """The number of tokens or classes that a prediction chooses from."""
+
+    @property
+    @abc.abstractmethod
+    def lengths(self) -> np.ndarray | None:
+        """Tokens of each training text; none for running text, which is cut into windows."""
+
+    def warnings(self) -> list[str]:
+        """Return problems of data or model that make the results unreliable."""
+        return [*self.model_warnings(), *self.data_warnings()]
+
+    def model_warnings(self) -> list[str]:
+        return []
+
+    def data_warnings(self) -> list[str]:
+        """Warnings that are the same for every model on this data."""
+        return _overlaps(self.data.held) + _unknowns(self.data.held, self.arm.tokenizer)
+
+
+class LanguageModelling(Task):
+    goal = ("loss", "min")
+    data: EncodedTexts
+
+    def __init__(self, arm: Arm) -> None:
+        super().__init__(arm)
+        self.data = encode_texts(arm.data, arm.tokenizer)
+        self.windows = windows_in(self.data.train.tokens, arm.model.block)
+        for name, held in self.data.held.items():
+            windows_in(held.tokens, 1, f"the {name} text")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self.arm.train.sampling.steps_per_epoch(self.windows, self.arm.model.block, self.arm.train.batch)
+
+    def new_model(self, seed: int) -> LanguageModel:
+        return LanguageModel(self.arm.model, self.vocabulary.size, seed)
+
+    def batch(self, seed: int, step: int) -> Batch:
+        starts = self.arm.train.sampling.starts(self.windows, self.arm.train.batch, self.order(seed), step)
+        return windows(self.data.train.tokens, starts, self.arm.model.block)
+
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert isinstance(model, LanguageModel)
+        return model.mean_loss(_tensor(batch.ids, device), _tensor(batch.targets, device))
+
+    def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
+        assert isinstance(model, LanguageModel)
+        text = self.data.train if name == "train" else self.data.held[name]
+        spec, block = self.arm.evaluate, self.arm.model.block
+        if name == "train":  # `stride` and `windows` limit held-out sets; the training sample covers the whole text
+            spec = dataclasses.replace(spec, stride=None, windows=None)
+        return running_text(model, text, spec, block, device, self.spread(name, last))
+
+    def evaluate_batch(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert isinstance(model, LanguageModel)
+        return model.token_losses(_tensor(batch.ids, device), _tensor(batch.targets, device))
+
+    def sample(self, name: str, count: int) -> Batch:
+        tokens, block = self.data.held[name].tokens, self.arm.model.block
+        last = len(tokens) - block - 1
+        if last < 0:  # the text is shorter than one window
+            return windows(tokens, np.array([0]), len(tokens) - 1)
+        return windows(tokens, np.linspace(0, last, min(count, last + 1)).round().astype(np.int64), block)
+
+    def facts(self) -> dict[str, Any]:
+        return {"vocabulary": self.vocabulary.size, "sets": self.data.facts(), "tests": list(self.data.tests)}
+
+    @property
+    def outcomes(self) -> int:
+        return self.vocabulary.size
+
+    @property
+    def lengths(self) -> None:
+        return None
+
+    def model_warnings(self) -> list[str]:
+        model = self.arm.model
+        if model.pattern.is_causal(model.block) and model.fusion.causal:
+            return []
+        part = model.fusion if model.pattern.is_causal(model.block) else model.pattern
+        return [f"{part} shows the model the tokens it is to predict: its losses mean nothing; run h2h audit"]
+
+
+class Classification(Task):
+    goal = ("accuracy", "max")
+    data: EncodedSentences
+
+    def __init__(self, arm: Arm) -> None:
+        super().__init__(arm)
+        self.data = encode_sentences(arm.data, arm.tokenizer)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return sentence_steps(len(self.data.train.items), self.arm.train.batch)
+
+    def new_model(self, seed: int) -> Classifier:
+        model = Classifier(self.arm.model, self.vocabulary.size, len(self.data.labels), seed)
+        model.trunk.packs = True
+        return model
+
+    def batch(self, seed: int, step: int) -> Batch:
+        items, size = self.data.train.items, self.arm.train.batch
+        return shuffled_sentences(items, self.arm.model.block, size, self.order(seed), step)
+
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert batch.keep is not None
+        logits = model(_tensor(batch.ids, device), _tensor(batch.keep, device))
+        return F.cross_entropy(logits, _tensor(batch.targets, device))
+
+    def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
+        items = (self.data.train if name == "train" else self.data.held[name]).items
+        spec, block, classes = self.arm.evaluate, self.arm.model.block, len(self.data.labels)
+        return labelled(model, items, classes, spec, block, device, self.spread(name, last))
+
+    def evaluate_batch(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        return self.loss(model, batch, device)
+
+    def sample(self, name: str, count: int) -> Batch:
+        items = self.data.held[name].items
+        which = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(np.int64)
+        return sentences(items, which, self.arm.model.block)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "vocabulary": self.vocabulary.size,
+            "labels": list(self.data.labels),
+            "says": list(self.data.says),
+            "sets": self.data.facts(),
+            "tests": list(self.data.tests),
+        }
+
+    @property
+    def outcomes(self) -> int:
+        return len(self.data.labels)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.data.train.items.lengths
+
+
+def _overlaps(held: Any) -> list[str]:
+    return [
+        f"{s.overlap.share:.1%} of the {name} set's {s.overlap.of} are in the training data too"
+        for name, s in held.items()
+        if s.overlap and s.overlap.share > 0.01
+    ]
+
+
+def _unknowns(held: Any, tokenizer: Tokenizer) -> list[str]:
+    return [
+        f"{s.unknown:.1%} of the {name} set's tokens are unknown: {tokenizer.against_unknown}"
+        for name, s in held.items()
+        if s.unknown > UNKNOWN
+    ]
+
+
+def _tensor(array: np.ndarray, device: str) -> Tensor:
+    return torch.from_numpy(array).to(device)
+
+
+TASKS: dict[str, type[Task]] = {"lm": LanguageModelling, "classifier": Classification}
+
+
+def task_of(arm: Arm) -> Task:
+    """Read and encode the arm's data, and return its task."""
+    return TASKS[arm.task](arm)

@@ -1,0 +1,144 @@
+"""The training loop: a loss, its parameters, a schedule. It does not depend on the kind of model or data.
+
+`Trainer.fit` is a generator that yields after every step, so its caller can evaluate, save, draw or stop between steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headtohead.errors import InputError
+from headtohead.parts.optimizers import AdamW, Groups, Optimizer
+from headtohead.parts.samplings import RandomWindows, Sampling
+from headtohead.parts.schedules import Constant, Schedule
+from headtohead.spec import Spec, knob
+from headtohead.spec.streams import stream
+
+
+class TrainSpec(Spec):
+    """How a model is trained."""
+
+    steps: int | None = knob(default=500, ge=1, help="number of updates; none: set by `epochs`")
+    epochs: int | None = knob(default=None, ge=1, help="passes over the training data, instead of steps")
+    batch: int = knob(default=16, ge=1, help="texts or windows per step")
+    optimizer: Optimizer = knob(default=AdamW(), help="how a gradient becomes an update")
+    schedule: Schedule = knob(default=Constant(), help="how the learning rate changes over the run")
+    clip: float | None = knob(default=None, gt=0, help="largest norm of the gradient; none: no clipping")
+    sampling: Sampling = knob(default=RandomWindows(), help="which windows form a language model's batch")
+    order: int = knob(default=0, ge=0, help="another number reshuffles the batches: for a control against itself")
+
+    def check(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise InputError("train.steps and train.epochs: set one of them, and the other to none")
+
+    def set(self, path: str, value: Any) -> TrainSpec:
+        """Return a copy with one setting changed. Setting steps unsets epochs, and vice versa."""
+        if path in ("steps", "epochs") and value not in (None, "none", "None"):
+            other = "epochs" if path == "steps" else "steps"
+            number = int(value) if isinstance(value, str) and value.strip().lstrip("-").isdigit() else value
+            both: dict[str, Any] = {path: number, other: None}
+            return dataclasses.replace(self, **both)
+        return super().set(path, value)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The result of one update."""
+
+    done: int  # updates so far
+    loss: Tensor  # of the batch, before the update; on a GPU, reading its value waits for the computation
+    lr: float
+
+
+def groups_of(model: nn.Module) -> Groups:
+    """Sort trainable parameters into matrices, tables and vectors, each parameter once. Embeddings and the layers
+    named head are tables: their rows are words or classes, not features, and Muon leaves them to AdamW."""
+    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
+    linear -= {id(p) for name, m in model.named_children() if name == "head" for p in m.parameters() if p.ndim > 1}
+    matrices, tables, plain = [], [], []
+    for p in model.parameters():
+        if not p.requires_grad:
+            continue
+        if p.ndim < 2:
+            plain.append(p)
+        elif id(p) not in linear:
+            tables.append(p)
+        else:
+            matrices.append(p)
+    return Groups(tuple(matrices), tuple(tables), tuple(plain))
+
+
+class Trainer:
+    """The training of one run: its optimizers and the number of steps done. `state` and `restore` resume it."""
+
+    def __init__(self, model: nn.Module, spec: TrainSpec, steps: int, seed: int) -> None:
+        self.model, self.spec, self.steps, self.seed = model, spec, steps, seed
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizers = spec.optimizer.build(groups_of(model))
+        self.peaks = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
+        self.done = 0
+
+    def fit(self, loss_of: Callable[[int], Tensor]) -> Iterator[Step]:
+        """Yield after each update until all steps are done. `loss_of(step)` returns the loss of that step's batch."""
+        self.model.train()
+        while self.done < self.steps:
+            factor = self.spec.schedule.share(self.done, self.steps)  # of the peak learning rate
+            for optimizer, peaks in zip(self.optimizers, self.peaks, strict=True):
+                for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+                    group["lr"] = peak * factor
+            reseed(self.seed, "dropout", self.done)
+            loss = loss_of(self.done)
+            loss.backward()
+            if self.spec.clip is not None:
+                nn.utils.clip_grad_norm_(self.parameters, self.spec.clip)
+            for optimizer in self.optimizers:
+                optimizer.step()
+            for p in self.parameters:
+                p.grad = None
+            self.done += 1
+            yield Step(self.done, loss.detach(), self.peaks[0][0] * factor)
+            self.model.train()  # the caller may have switched to evaluation
+
+    @property
+    def learning_bytes(self) -> int:
+        """Memory that training needs besides the weights: gradients and the optimizers' state."""
+        states = [v for o in self.optimizers for s in o.state.values() for v in s.values() if isinstance(v, Tensor)]
+        return sum(t.numel() * t.element_size() for t in (*self.parameters, *states))
+
+    # -- resuming, with bit-identical results --------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the optimizers' tensors by name. Random streams and schedules are functions of the step, so nothing
+        else has to be saved."""
+        names = {id(p): name for name, p in self.model.named_parameters()}
+        tensors = {}
+        for optimizer in self.optimizers:
+            for p, values in optimizer.state.items():
+                for key, value in values.items():
+                    if value is not None:
+                        tensors[f"{names[id(p)]}/{key}"] = torch.as_tensor(value)
+        return tensors
+
+    def restore(self, state: dict[str, Tensor], done: int) -> None:
+        """Continue from a saved `state` after `done` steps."""
+        by_name = dict(self.model.named_parameters())
+        owner = {id(p): o for o in self.optimizers for g in o.param_groups for p in g["params"]}
+        for name, value in state.items():
+            parameter, _, key = name.rpartition("/")
+            p = by_name[parameter]
+            owner[id(p)].state[p][key] = value.clone()
+        self.done = done
+
+
+def reseed(seed: int, *names: object) -> None:
+    """Seed the random stream of dropout from (seed, names), independent of earlier draws."""
+    number = stream(seed, *names)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed(number)

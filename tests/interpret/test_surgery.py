@@ -1,0 +1,83 @@
+"""Surgery: a head is silenced exactly, and its effect is paired by text and seed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headtohead import load_trained
+from headtohead.data.corpora import Files
+from headtohead.interpret.surgery import Surgery, operated, operations, reading, surgery
+from headtohead.run import store
+from headtohead.run.named import load
+from helpers.checkpoints import WORDS
+from helpers.terminal import h2h, refused
+
+
+def test_silencing_a_head_removes_its_output_columns(snapshot_home, ids):
+    """Silencing head 1 of layer 0 is the output projection without that head's columns."""
+    import torch
+
+    record = store.find_run(ids[0], snapshot_home)
+    trained = load_trained(record)
+    op = next(o for o in operations(trained.model.spec.dims) if (o.layer, o.head) == (0, 1))
+    x = torch.arange(2, 12)[None]
+    with torch.inference_mode():
+        plain = trained.model(x)
+        with operated(trained.model, op):
+            quiet = trained.model(x)
+        other = load_trained(record).model
+        d = other.spec.dims.head_width
+        other.trunk.blocks[0].attention.out.weight[:, d : 2 * d] = 0
+        torch.testing.assert_close(quiet, other(x), atol=1e-6, rtol=0)
+        assert (trained.model(x) == plain).all(), "everything is as before"
+    assert not torch.allclose(plain, quiet)
+
+
+def data(folder: Path, labels: list[str]) -> Path:
+    rows = [f"{' '.join(WORDS[n % 9 : n % 9 + 5])} {WORDS[n % 7]},{labels[n % len(labels)]}" for n in range(60)]
+    path = folder / "mine.csv"
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    return path
+
+
+def done(found) -> Surgery:
+    *_, last = found
+    return last
+
+
+@pytest.mark.usefixtures("offline")
+def test_heads_of_a_checkpoint_are_silenced(checkpoint, tmp_path):
+    (tmp_path / "mine.txt").write_text("\n".join(" ".join(WORDS[n % 5 :]) for n in range(40)) + "\n")
+    said = h2h("heads", checkpoint("gpt2"), "--data", "mine.txt", "--items", 8, "--json")
+    assert said.code == 0, said.err
+    assert said.json["runs"] == [str(checkpoint("gpt2"))]
+    assert len([e for e in said.json["effects"] if e["head"] is not None]) == 12
+    assert any(abs(e["difference"]) > 1e-3 for e in said.json["effects"])
+    refused(h2h("heads", checkpoint("gpt2")), "without texts: give some with --data")
+
+
+@pytest.mark.usefixtures("offline")
+def test_classes_of_the_data_are_matched_to_the_model(checkpoint, tmp_path):
+    """Whatever the order of its labels, the same texts have the same loss."""
+    folder = Path(shutil.copytree(checkpoint("bert-classifier"), tmp_path / "named"))
+    config = json.loads((folder / "config.json").read_text())
+    losses = []
+    for labels, written in ((["zeal", "calm", "mild"], ["Zeal", "calm", "MILD"]), (None, ["0", "1", "2"])):
+        config["id2label"] = {str(n): name for n, name in enumerate(labels or ["LABEL_0", "LABEL_1", "LABEL_2"])}
+        (folder / "config.json").write_text(json.dumps(config))
+        corpus = Files(path=str(data(tmp_path, written)))
+        trained = reading(load(str(folder)), corpus)
+        found = done(surgery([trained], items=40))
+        assert found.models == str(folder)
+        losses.append(found.loss)
+        assert sorted(trained.labels) == sorted(config["id2label"].values())
+    assert trained.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    data(tmp_path, ["calm", "war"])
+    refused(h2h("heads", folder, "--data", "mine.csv"), "calm, war", "LABEL_0")
+    data(tmp_path, ["0", "1"])
+    refused(h2h("heads", folder, "--data", "mine.csv"), "rename the labels of the data like those of the model")
