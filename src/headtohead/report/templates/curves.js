@@ -137,7 +137,7 @@ async function copy(button) {
   const said = document.getElementById("copied");
   try {
     await navigator.clipboard.writeText(text.textContent);
-  } catch {  // not allowed, or not there: the old way asks nobody
+  } catch {  // not allowed or not available: the older call needs no permission
     getSelection().selectAllChildren(text);
     document.execCommand("copy");
     getSelection().removeAllRanges();
