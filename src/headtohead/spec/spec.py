@@ -16,7 +16,7 @@ import importlib
 import inspect
 import json
 from collections.abc import Iterator
-from types import ModuleType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import (
     Any,
     ClassVar,
@@ -90,7 +90,9 @@ _SPECS: dict[str, type[Spec]] = {}
 
 def _register(cls: type[Spec]) -> None:
     note(cls)
-    if "family" in cls.__dict__ or _is_abstract(cls):
+    # inspect.isabstract does not work here, because this runs while the class is being created
+    abstract = any(getattr(getattr(cls, name, None), "__isabstractmethod__", False) for name in dir(cls))
+    if "family" in cls.__dict__ or abstract:
         return
     known = _SPECS.get(cls.__name__)
     if known is not None and is_builtin(known) and not is_builtin(cls):
@@ -102,22 +104,13 @@ def _register(cls: type[Spec]) -> None:
         _FAMILIES[cls.family][cls.__name__] = cls  # type: ignore[attr-defined, assignment]
 
 
-def _is_abstract(cls: type) -> bool:
-    # inspect.isabstract does not work here, because this runs while the class is being created
-    return any(getattr(getattr(cls, name, None), "__isabstractmethod__", False) for name in dir(cls))
-
-
 def is_builtin(cls: type) -> bool:
     return cls.__module__.split(".")[0] == __name__.split(".")[0]
 
 
 def has_user_part(value: Any) -> bool:
     """Whether a spec, or one of its settings at any depth, is of a class from outside this package."""
-    if isinstance(value, Spec):
-        return not is_builtin(type(value)) or any(
-            has_user_part(getattr(value, f.name)) for f in dataclasses.fields(value)
-        )
-    return isinstance(value, tuple | list) and any(map(has_user_part, value))
+    return not all(map(is_builtin, _classes(value)))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(knob, Field))
@@ -189,21 +182,13 @@ class Spec(abc.ABC):
 
     def get(self, path: str) -> Any:
         """Return the value of a setting, such as "position.theta"."""
-        name, _, rest = path.partition(".")
-        value = getattr(self, self._known(name))
-        if not rest:
-            return value
-        if not isinstance(value, Spec):
-            raise InputError(f"{type(self).__name__}.{name} has no settings of its own, so no '{rest}'")
-        return value.get(rest)
+        _, value, rest = self._at(path)
+        return value.get(rest) if rest else value
 
     def set(self, path: str, value: Any) -> Self:
         """Return a copy with one setting changed. A string value is read with `parse`, unless the setting is text."""
-        name, _, rest = path.partition(".")
-        old = getattr(self, self._known(name))
+        name, old, rest = self._at(path)
         if rest:
-            if not isinstance(old, Spec):
-                raise InputError(f"{type(self).__name__}.{name} has no settings of its own, so no '{rest}'")
             value = old.set(rest, value)
         elif isinstance(value, str):
             value = _read(value, get_type_hints(type(self))[name])
@@ -222,14 +207,16 @@ class Spec(abc.ABC):
                 differences.append(Difference(field.name, a, b))
         return differences
 
-    def _known(self, name: str) -> str:
-        """Return the name of a setting, or raise InputError."""
-        names = [f.name for f in dataclasses.fields(self)]
+    def _at(self, path: str) -> tuple[str, Any, str]:
+        """Return the first setting of a path, its value and the rest of the path; InputError if there is none."""
+        name, _, rest = path.partition(".")
+        names, kind = [f.name for f in dataclasses.fields(self)], type(self).__name__
         if name not in names:
-            raise InputError(
-                f"{type(self).__name__} has no setting '{name}': {self._nested(name) or nearest(name, names)}"
-            )
-        return name
+            raise InputError(f"{kind} has no setting '{name}': {self._nested(name) or nearest(name, names)}")
+        value = getattr(self, name)
+        if rest and not isinstance(value, Spec):
+            raise InputError(f"{kind}.{name} has no settings of its own, so no '{rest}'")
+        return name, value, rest
 
     def _nested(self, name: str) -> str:
         """Say where the setting is, if it is one level deeper."""
@@ -343,25 +330,19 @@ def parse(text: str) -> Any:
     """Read a spec, number, boolean, None or word from its text form. `file.py:Name(…)` loads the file first."""
     text = text.strip()
     path, marker, rest = text.partition(".py:")
-    own: dict[str, type[Spec]] | None = None
+    own: dict[str, type[Spec]] = {}
     if marker:
-        own = _specs_in(load_file(path + ".py"))
-        text = rest
+        text, classes = rest, {n: c for n, c in vars(load_file(path + ".py")).items() if isinstance(c, type)}
+        own = {n: c for n, c in classes.items() if issubclass(c, Spec) and not inspect.isabstract(c)}
     families()
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
         text = " ".join(text.split())
         raise InputError(f"cannot read '{text}': write a name, a number, or a part such as 'Rope(theta=500)'") from None
-    if own is not None:
+    if marker:
         _check_names(tree, f"{path}.py", own)
-    return _value(tree, text, own or {})
-
-
-def _specs_in(module: ModuleType) -> dict[str, type[Spec]]:
-    """Spec classes that a user's file defines or imports, by name."""
-    found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
-    return {name: cls for name, cls in found.items() if issubclass(cls, Spec) and not inspect.isabstract(cls)}
+    return _value(tree, text, own)
 
 
 def _check_names(tree: ast.expr, file: str, own: dict[str, type[Spec]]) -> None:
@@ -474,16 +455,11 @@ def _decode(data: Any, code: Copies) -> Any:
         return data
     if "kind" not in data:
         return {k: _decode(v, code) for k, v in data.items()}
-    cls = _class_of(data, code)  # first: its code may define the classes of its fields too
+    name, source = data["kind"], data.get("source")
+    cls: Any = find(name) if source is None else _SPECS.get(name)
+    if source is not None and (cls is None or source_digest(cls) != source):
+        cls = load_class(name, source, data.get("file"), code)  # its code may define the classes of its fields too
     return cls(**{k: _decode(v, code) for k, v in data.items() if k not in ("kind", "file", "source")})
-
-
-def _class_of(data: dict[str, Any], code: Copies) -> type[Spec]:
-    name, file, source = data["kind"], data.get("file"), data.get("source")
-    if source is None:
-        return find(name)
-    cls = _SPECS.get(name)
-    return cls if cls is not None and source_digest(cls) == source else load_class(name, source, file, code)
 
 
 def _origin(cls: type[Spec]) -> dict[str, Any]:
@@ -515,23 +491,15 @@ def _classes(value: Any) -> Iterator[type[Spec]]:
 def _identity(value: Any) -> Any:
     """Return the JSON form without files and knobs that are not part of the identity."""
     if isinstance(value, Spec):
-        when, known = value.__dict__.get("_identity", (-1, {}))  # a study asks for the same arm with every seed
-        if when != position():
-            origin = {k: v for k, v in _origin(type(value)).items() if k != "file"}
-            named = (f.name for f in dataclasses.fields(value) if _is_identity(f))
-            known = {**origin, **{name: _identity(getattr(value, name)) for name in named}}
-            object.__setattr__(value, "_identity", (position(), known))
-        return known
+        origin = {k: v for k, v in _origin(type(value)).items() if k != "file"}
+        extra = {f.name: getattr(f.default, "json_schema_extra", None) or {} for f in dataclasses.fields(value)}
+        named = (name for name, said in extra.items() if said.get("identity", True))
+        return origin | {name: _identity(getattr(value, name)) for name in named}
     if isinstance(value, tuple | list):
         return [_identity(v) for v in value]
     if isinstance(value, dict):
         return {k: _identity(v) for k, v in value.items()}
     return encode(value)
-
-
-def _is_identity(field: Any) -> bool:
-    extra = getattr(field.default, "json_schema_extra", None)
-    return not (isinstance(extra, dict) and extra.get("identity") is False)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------

@@ -67,19 +67,23 @@ class Statement:
         return symtable.symtable(ast.unparse(self.node), "", "exec")
 
     @cached_property
+    def _reads(self) -> tuple[set[str], set[str]]:
+        return _uses(self._scopes, inside=False)
+
+    @cached_property
     def uses(self) -> set[str]:
         """Names of the file's top that the statement refers to, those that it binds included."""
-        return _used(self._scopes)
+        return {s.get_name() for s in self._scopes.get_symbols()}.union(*self._reads)
 
     @cached_property
     def now(self) -> set[str]:
         """Names whose value is read when the statement is executed."""
-        return _uses(self._scopes, inside=False)[0] | (self.binds - self.replaces)
+        return self._reads[0] | (self.binds - self.replaces)
 
-    @cached_property
+    @property
     def late(self) -> set[str]:
         """Names whose value is read when a function of the statement is called."""
-        return _uses(self._scopes, inside=False)[1]
+        return self._reads[1]
 
     @cached_property
     def _calls(self) -> list[ast.Call]:
@@ -107,15 +111,10 @@ class Statement:
     @cached_property
     def seeds(self) -> set[str]:
         """The module whose random numbers the statement seeds: `torch.manual_seed(0)`. A loop that seeds does more."""
-        node = self.node
-        if (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Call)
-            and isinstance(node.value.func, ast.Attribute)
-        ):
-            root = _root(node.value.func)
-            return {root} if root and node.value.func.attr in SEEDING else set()
-        return set()
+        call = self.node.value if isinstance(self.node, ast.Expr) else None
+        called = call.func if isinstance(call, ast.Call) else None
+        root = _root(called) if isinstance(called, ast.Attribute) and called.attr in SEEDING else None
+        return {root} if root else set()
 
     @property
     def is_future(self) -> bool:
@@ -135,15 +134,9 @@ def _root(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _used(scope: symtable.SymbolTable) -> set[str]:
-    """Names of the file's top that code refers to. A function's own variable is none of them, whatever its name."""
-    top = scope.get_type() == "module"
-    own = {s.get_name() for s in scope.get_symbols() if top or s.is_global()}
-    return own.union(*map(_used, scope.get_children()))
-
-
 def _uses(scope: symtable.SymbolTable, inside: bool) -> tuple[set[str], set[str]]:
-    """Names of the top that are read when the scope is executed, and those read when its functions are called."""
+    """Names of the top that are read when the scope is executed, and those read when its functions are called. A
+    function's own variable is none of them, whatever its name."""
     kind = scope.get_type()
     comprehension = scope.get_name() in COMPREHENSIONS
     inside = inside or (kind == "function" and not comprehension)
@@ -337,7 +330,8 @@ def contradicts(statement: Statement, name: str, value: Any, futures: Sequence[S
             return False
         return type(written) is not type(value) or written != value
     if isinstance(node, Definition):
-        code = _compiled(node, futures)
+        whole = ast.Module([*(s.node for s in futures), node], [])
+        code = _inner(compile(whole, "", "exec", dont_inherit=True), node.name)
         if isinstance(node, ast.ClassDef):
             if not isinstance(value, type):
                 return not node.decorator_list
@@ -356,11 +350,6 @@ def outdated(statements: Sequence[Statement], live: Mapping[str, Any]) -> str | 
         if last is not None and name in last.replaces and name in live and contradicts(last, name, live[name], futures):
             return name
     return None
-
-
-def _compiled(node: Definition, futures: Sequence[Statement]) -> Any:
-    whole = ast.Module([*(s.node for s in futures), node], [])
-    return _inner(compile(whole, "", "exec", dont_inherit=True), node.name)
 
 
 def _inner(code: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ import inspect
 import linecache
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -107,10 +107,7 @@ def source_of(module: ModuleType) -> bytes:
         return _SOURCES[module.__name__]
     if sessions.is_session(module):
         return sessions.whole_session().encode()
-    try:
-        return Path(module.__file__ or "").read_bytes()
-    except OSError:
-        return b""
+    return _read(module.__file__)
 
 
 # -- the code of a class -----------------------------------------------------------------------------------------------
@@ -155,7 +152,7 @@ def _code_in_session(cls: type, position: int) -> _Code:  # noqa: ARG001  (its c
 @functools.cache
 def _code_in_file(cls: type) -> _Code:
     name, module = cls.__name__, sys.modules.get(cls.__module__)
-    source = _SOURCES.get(cls.__module__) or _source(cls)
+    source = _SOURCES.get(cls.__module__) or _read(file_of(cls))
     if not source:
         return _Code(_bytecode(cls), b"", "has no source, because it was not read from a file")
     known = digest(source, name, cls.__qualname__)
@@ -188,14 +185,6 @@ def _script_text(source: bytes, name: str) -> bytes:
     return write(standalone(source, name), f"What {name} needs of the script that defines it.").encode()
 
 
-def _source(cls: type) -> bytes:
-    file = file_of(cls)
-    try:
-        return Path(file).read_bytes() if file else b""
-    except OSError:
-        return b""
-
-
 def _bytecode(cls: type) -> str:
     functions = [f for f in vars(cls).values() if inspect.isfunction(f)]
     parts = [
@@ -219,7 +208,7 @@ def load_class(name: str, source: str, file: str | None, copies: Copies = None) 
     path = find_recipe(file)[0] if file is not None else None
     own = _read(path)
     copy, damaged = _find_copy(name, source, copies)
-    if path is not None and own is not None and _digest_in(own, name) == source:
+    if path is not None and own and _digest_in(own, name) == source:
         # the copy of a script has only what the class needs: the rest of the script would train again
         of_script = copy is not None and copy == _script_text(own, name)
         module = _load_copy(copy, file) if copy is not None and of_script else load_file(path)
@@ -243,21 +232,15 @@ def load_class(name: str, source: str, file: str | None, copies: Copies = None) 
 
 def _find_copy(name: str, source: str, copies: Copies) -> tuple[bytes | None, str]:
     """The stored file whose class has that digest; and the name of a file that is damaged."""
+    if isinstance(copies, Path):
+        copies = {str(path): path.read_bytes() for path in sorted(copies.glob("*.py"))}
     damaged = ""
-    for file, text in _all(copies):
+    for file, text in (copies or {}).items():
         if copy_name(text) != Path(file).name:
             damaged = file
         elif _digest_in(text, name) == source:
             return text, ""
     return None, damaged
-
-
-def _all(copies: Copies) -> Iterator[tuple[str, bytes]]:
-    if isinstance(copies, Path):
-        for path in sorted(copies.glob("*.py")):
-            yield str(path), path.read_bytes()
-    elif copies:
-        yield from copies.items()
 
 
 def _digest_in(text: bytes, name: str) -> str | None:
@@ -267,11 +250,12 @@ def _digest_in(text: bytes, name: str) -> str | None:
         return None
 
 
-def _read(path: Path | None) -> bytes | None:
+def _read(file: str | Path | None) -> bytes:
+    """The content of a file; empty if there is none."""
     try:
-        return path.read_bytes() if path else None
+        return Path(file or "").read_bytes()
     except OSError:
-        return None
+        return b""
 
 
 def _load_copy(text: bytes, file: str | None) -> ModuleType:
