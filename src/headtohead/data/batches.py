@@ -5,7 +5,6 @@ Shapes: B texts, T tokens. ids (B, T), targets (B, T) or (B,), keep (B, T), whic
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +26,6 @@ class Batch:
         return int(self.ids.size if self.keep is None else self.keep.sum())
 
 
-# -- running text ------------------------------------------------------------------------------------------------------
-
-
 def windows_in(tokens: np.ndarray, block: int, what: str = "the training text") -> int:
     """Return the number of windows of `block` tokens that have a next token for each."""
     if len(tokens) < block + 1:
@@ -46,9 +42,6 @@ def windows(tokens: np.ndarray, starts: np.ndarray, block: int) -> Batch:
     return Batch(taken[:, :-1], taken[:, 1:])
 
 
-# -- sentences ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Encoded:
     """Labelled token sequences, concatenated."""
@@ -63,10 +56,6 @@ class Encoded:
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
-
-
-def sentence_steps(count: int, batch: int) -> int:
-    return math.ceil(count / batch)
 
 
 def shuffled_sentences(items: Encoded, block: int, batch: int, seed: int, step: int) -> Batch:

@@ -50,7 +50,7 @@ class EncodedTexts:
 
     def facts(self) -> dict[str, Any]:
         sets = {"train": self.train, **self.held}
-        return {name: _facts(len(s.tokens), s, "tokens") | {"bytes": s.bytes} for name, s in sets.items()}
+        return {"sets": {n: {"tokens": len(s.tokens), **_shares(s), "bytes": s.bytes} for n, s in sets.items()}}
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,16 @@ class EncodedSentences:
     tests: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
-        sets = {"train": self.train, **self.held}
-        return {
-            name: _facts(len(s.items), s, "texts") | {"tokens": len(s.items.tokens), "classes": self._classes(s)}
-            for name, s in sets.items()
-        }
-
-    def _classes(self, s: SentenceSet) -> dict[str, int]:
-        return dict(zip(self.says, np.bincount(s.items.labels, minlength=len(self.labels)).tolist(), strict=True))
+        sets = {}
+        for name, s in {"train": self.train, **self.held}.items():
+            counts = np.bincount(s.items.labels, minlength=len(self.labels)).tolist()
+            tokens, classes = len(s.items.tokens), dict(zip(self.says, counts, strict=True))
+            sets[name] = {"texts": len(s.items), **_shares(s), "tokens": tokens, "classes": classes}
+        return {"labels": list(self.labels), "says": list(self.says), "sets": sets}
 
 
-def _facts(count: int, s: TextSet | SentenceSet, unit: str) -> dict[str, Any]:
-    return {unit: count, "unknown": s.unknown, "overlap": s.overlap and asdict(s.overlap)}
+def _shares(s: TextSet | SentenceSet) -> dict[str, Any]:
+    return {"unknown": s.unknown, "overlap": s.overlap and asdict(s.overlap)}
 
 
 # -- running text ------------------------------------------------------------------------------------------------------
@@ -93,21 +91,23 @@ def _facts(count: int, s: TextSet | SentenceSet, unit: str) -> dict[str, Any]:
 
 def encode_texts(data: DataSpec, tokenizer: Tokenizer) -> EncodedTexts:
     """Return the tokens of running text, from the cache or computed now."""
-    folder = _folder("texts", data, tokenizer)
-    if not folder.is_dir():
-        _store(folder, lambda new: _encode_texts(data, tokenizer, new))
-    facts = _read_facts(folder)
-    sets = {name: _text_set(folder, name, facts) for name in facts["sets"]}
+    folder, facts = _stored("texts", data, tokenizer, _encode_texts)
+    sets = {}
+    for name, fact in facts["sets"].items():
+        tokens = _mapped(folder / f"{name}.bin", np.dtype(fact["dtype"]))
+        sets[name] = TextSet(tokens, fact["bytes"], fact["unknown"], _overlap(fact))
     train = sets.pop("train")
     return EncodedTexts(tokenizer.restore(facts["vocabulary"]), train, sets, tuple(facts["tests"]))
 
 
+def _overlap(fact: dict[str, Any]) -> Overlap | None:
+    return Overlap(**fact["overlap"]) if fact.get("overlap") else None
+
+
 def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
     texts = data.texts()
-    vocabulary = tokenizer.learn(itertools.chain(texts.train.pieces(), _pieces(texts.words)))
-    sets: dict[str, Text] = {"train": texts.train}
-    if texts.validation is not None:
-        sets["validation"] = texts.validation
+    vocabulary = tokenizer.learn(itertools.chain(texts.train.pieces(), texts.words.pieces() if texts.words else ()))
+    sets = {"train": texts.train} | ({"validation": texts.validation} if texts.validation else {})
     clash = sets.keys() & texts.tests.keys()
     if clash:
         raise InputError(f"a test set may not be called {', '.join(clash)}: rename it")
@@ -120,10 +120,6 @@ def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
         if name != "train":
             fact["overlap"] = asdict(overlap_of_tokens(train, _mapped(folder / f"{name}.bin", vocabulary.dtype)))
     (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-
-
-def _pieces(words: Text | None) -> Iterator[str]:
-    return words.pieces() if words else iter(())
 
 
 def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, Any]:
@@ -157,13 +153,6 @@ def _groups(pieces: Iterable[str], size: int) -> Iterator[list[str]]:
         yield group
 
 
-def _text_set(folder: Path, name: str, facts: dict[str, Any]) -> TextSet:
-    fact = facts["sets"][name]
-    tokens = _mapped(folder / f"{name}.bin", np.dtype(fact["dtype"]))
-    overlap = fact.get("overlap")
-    return TextSet(tokens, fact["bytes"], fact["unknown"], Overlap(**overlap) if overlap else None)
-
-
 def _mapped(path: Path, dtype: Any) -> np.ndarray:
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype)
@@ -175,21 +164,15 @@ def _mapped(path: Path, dtype: Any) -> np.ndarray:
 
 def encode_sentences(data: DataSpec, tokenizer: Tokenizer) -> EncodedSentences:
     """Return the tokens of labelled texts, from the cache or computed now."""
-    folder = _folder("sentences", data, tokenizer)
-    if not folder.is_dir():
-        _store(folder, lambda new: _encode_sentences(data, tokenizer, new))
-    facts = _read_facts(folder)
+    folder, facts = _stored("sentences", data, tokenizer, _encode_sentences)
     sets = {}
     for name, fact in facts["sets"].items():
         with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
             items = Encoded(arrays["tokens"], arrays["offsets"], arrays["labels"])
-        overlap = fact.get("overlap")
-        sets[name] = SentenceSet(items, fact["unknown"], Overlap(**overlap) if overlap else None)
+        sets[name] = SentenceSet(items, fact["unknown"], _overlap(fact))
     train = sets.pop("train")
-    vocabulary = tokenizer.restore(facts["vocabulary"])
-    return EncodedSentences(
-        vocabulary, tuple(facts["labels"]), tuple(facts["says"]), train, sets, tuple(facts["tests"])
-    )
+    vocabulary, labels, says = tokenizer.restore(facts["vocabulary"]), tuple(facts["labels"]), tuple(facts["says"])
+    return EncodedSentences(vocabulary, labels, says, train, sets, tuple(facts["tests"]))
 
 
 def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
@@ -199,7 +182,7 @@ def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> Non
         raise InputError(
             f"the training data have only one class, '{labels[0] if labels else 'none'}': a classifier needs two"
         )
-    vocabulary = tokenizer.learn(itertools.chain(found.train.texts, _pieces(found.words)))
+    vocabulary = tokenizer.learn(itertools.chain(found.train.texts, found.words.pieces() if found.words else ()))
     facts: dict[str, Any] = {
         "vocabulary": vocabulary.state(),
         "labels": labels,
@@ -238,24 +221,22 @@ def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: 
 # -- stored folders ----------------------------------------------------------------------------------------------------
 
 
-def _folder(kind: str, data: DataSpec, tokenizer: Tokenizer) -> Path:
+def _stored(
+    kind: str, data: DataSpec, tokenizer: Tokenizer, write: Callable[[DataSpec, Tokenizer, Path], None]
+) -> tuple[Path, dict[str, Any]]:
+    """Return the folder of a tokenized corpus, written now if it is not in the cache, and its facts."""
     if not data.corpus.content:
         data = data.set("corpus", data.corpus.resolved("lm" if kind == "texts" else "classifier"))
     if getattr(tokenizer, "content", None) == "":  # the tokenizer of a checkpoint, outside a run
         tokenizer = tokenizer.resolved()
     depends_on = [FORMAT, kind, data.id, tokenizer.id, version("tokenizers")]
-    return cache_folder() / "tokens" / hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:24]
-
-
-def _store(folder: Path, write: Callable[[Path], None]) -> None:
-    make_folder(folder, write)
-    # The tokenizer's Rust code has freed hundreds of megabytes, which glibc keeps for the process unless told.
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def _read_facts(folder: Path) -> dict[str, Any]:
+    folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:24]
+    if not folder.is_dir():
+        make_folder(folder, lambda new: write(data, tokenizer, new))
+        # The tokenizer's Rust code has freed hundreds of megabytes, which glibc keeps for the process unless told.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
     try:
-        return json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        return folder, json.loads((folder / "facts.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise InputError(f"{folder} is corrupt: delete it and run the command again") from None

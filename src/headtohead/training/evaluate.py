@@ -86,18 +86,17 @@ def running_text(
     tokens = text.tokens
     starts, counted = _windows(len(tokens), spec, block, spread)
     total = np.zeros(len(starts))  # loss of each window in nats, summed over its counted tokens
-    for rows in _batches(len(starts), spec.batch):
-        length = min(block, len(tokens) - 1 - int(starts[rows][-1]))  # the last window may be short
-        for part in (rows,) if length == block else _split_off_last(rows):
-            length = min(block, len(tokens) - 1 - int(starts[part][-1]))
-            ids = torch.from_numpy(tokens[starts[part, None] + np.arange(length + 1)].astype(np.int64)).to(device)
-            losses = model.token_losses(ids[:, :-1], ids[:, 1:]).double().cpu().numpy()
-            for row, n in zip(range(part.start, part.stop), counted[part], strict=True):
-                total[row] = losses[row - part.start, length - n :].sum()
+    full = int((starts + block < len(tokens)).sum())  # the last window may be short
+    for rows in [*_batches(full, spec.batch), *([slice(full, full + 1)] if full < len(starts) else [])]:
+        length = min(block, len(tokens) - 1 - int(starts[rows][-1]))
+        ids = torch.from_numpy(tokens[starts[rows, None] + np.arange(length + 1)].astype(np.int64)).to(device)
+        losses = model.token_losses(ids[:, :-1], ids[:, 1:]).double().cpu().numpy()
+        for row, (nats, n) in enumerate(zip(losses, counted[rows], strict=True), rows.start):
+            total[row] = nats[length - n :].sum()
     loss = float(total.sum() / counted.sum())
     values = {
         "loss": loss,
-        "perplexity": _exp(loss),
+        "perplexity": math.exp(loss) if loss < 700 else math.inf,
         # nats per token → bits per byte, with the token and byte counts of this set
         "bits_per_byte": loss * len(tokens) / text.bytes / math.log(2),
         "tokens": int(counted.sum()),
@@ -115,11 +114,11 @@ def _windows(count: int, spec: EvalSpec, block: int, spread: int | None) -> tupl
     lengths = np.minimum(block, count - 1 - starts)
     if spec.count == "new":
         lengths[1:] = np.minimum(lengths[1:], stride)
-    chosen = _evenly(len(starts), spread)
+    chosen = evenly(len(starts), spread)
     return starts[chosen], lengths[chosen]
 
 
-def _evenly(count: int, wanted: int | None) -> np.ndarray:
+def evenly(count: int, wanted: int | None) -> np.ndarray:
     """Return `wanted` of the indices 0 … count − 1, evenly spaced; None: all."""
     return np.linspace(0, count - 1, count if wanted is None else min(wanted, count)).round().astype(np.int64)
 
@@ -128,22 +127,13 @@ def _batches(count: int, size: int) -> list[slice]:
     return [slice(a, min(a + size, count)) for a in range(0, count, size)]
 
 
-def _split_off_last(rows: slice) -> list[slice]:
-    parts = [slice(rows.start, rows.stop - 1), slice(rows.stop - 1, rows.stop)]
-    return [p for p in parts if p.stop > p.start]
-
-
-def _exp(loss: float) -> float:
-    return math.exp(loss) if loss < 700 else math.inf
-
-
 @torch.inference_mode()
 def labelled(
     model: nn.Module, items: Encoded, classes: int, spec: EvalSpec, block: int, device: str, spread: int | None = None
 ) -> Measured:
     """Measure prediction and loss of each labelled text. Batches are sorted by length, which saves padding and changes
     no result. With `spread`, use that many texts, evenly spaced."""
-    chosen = _evenly(len(items), spread)
+    chosen = evenly(len(items), spread)
     order = chosen[np.argsort(items.lengths[chosen], kind="stable")]
     predicted, loss = np.zeros(len(items), np.int64), np.zeros(len(items))
     for rows in _batches(len(order), spec.batch):

@@ -9,12 +9,13 @@ Shapes: B texts, T tokens, D width, H heads.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,7 @@ class FirstStep:
             losses.append(task.loss(copied, batch, device))
             losses[0].backward()
 
-        with _restored_streams(device):
+        with _keep_streams(device):
             reseed(seed, "dropout", 0)
             flops = count_flops(forward_and_backward)
         return cls(task, seed, device, batch, copied, float(losses[0].detach()), flops)
@@ -83,10 +84,8 @@ class FirstStep:
         return other.new_model(self.seed).to(self.device)
 
 
-@contextmanager
-def _restored_streams(device: str) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if device.startswith("cuda") else []):
-        yield
+def _keep_streams(device: str) -> AbstractContextManager[None]:
+    return torch.random.fork_rng(devices=[torch.cuda.current_device()] if device.startswith("cuda") else [])
 
 
 def warnings(first: FirstStep) -> list[str]:
@@ -96,7 +95,7 @@ def warnings(first: FirstStep) -> list[str]:
     about_step = (_loss_above_chance, *about_weights, _missing_gradients)
     if not math.isfinite(first.loss):
         about_step = (_loss_not_finite,)
-    with _restored_streams(first.device):
+    with _keep_streams(first.device):
         return [line for check in (*about_step, *about_data) for line in check(first)]
 
 
@@ -105,12 +104,8 @@ def warnings(first: FirstStep) -> list[str]:
 
 def _loss_not_finite(first: FirstStep) -> Iterator[str]:
     source = _first_not_finite(first)
-    remedy = _remedy(
-        first,
-        _back_to_defaults(first),
-        lambda model: math.isfinite(_evaluated(first, model)),
-        f"look for a division, root or logarithm of zero in {source}",
-    )
+    otherwise = f"look for a division, root or logarithm of zero in {source}"
+    remedy = _remedy(first, lambda model: math.isfinite(_evaluated(first, model)), otherwise)
     yield f"the first loss is {first.loss}: {source} is the first to return a value that is not finite; {remedy}"
 
 
@@ -142,12 +137,8 @@ def _loss_above_chance(first: FirstStep) -> Iterator[str]:
     guessing = f"guessing gives {math.log(count):.1f} (ln {count:,})"
     remedy = "check that the tokenizer belongs to the checkpoint"
     if not first.task.arm.start.pretrained:
-        remedy = _remedy(
-            first,
-            _back_to_defaults(first),
-            lambda model: _evaluated(first, model) <= limit,
-            "the head's weights must start smaller",
-        )
+        otherwise = "the head's weights must start smaller"
+        remedy = _remedy(first, lambda model: _evaluated(first, model) <= limit, otherwise)
     yield f"the first loss is {first.loss:.1f} and {guessing}: the logits start too large; {remedy}"
 
 
@@ -161,7 +152,7 @@ def _evaluated(first: FirstStep, model: nn.Module) -> float:
 
 def _sizes_differ(first: FirstStep) -> Iterator[str]:
     tokens, positions = _sizes(first, first.model)
-    if not tokens or not positions or 1 / TIMES_LARGER <= positions / tokens <= TIMES_LARGER:
+    if not tokens or not positions or _similar(tokens, positions):
         return
     what = f"rms {positions:.3g} and {tokens:.3g}"
     if positions > tokens:
@@ -170,13 +161,19 @@ def _sizes_differ(first: FirstStep) -> Iterator[str]:
     else:
         said = f"position vectors are {tokens / positions:,.0f} × smaller than token vectors ({what})"
         effect = "the model hardly sees their order"
+    # settings that may bring both to one size: each number of the position, and the size of the embeddings
+    factor, position = tokens / positions, first.task.arm.model.position
+    numbers = [(k.name, getattr(position, k.name)) for k in knobs(type(position))]
+    scaled = [(name, _one_digit(x * factor)) for name, x in numbers if isinstance(x, float) and x]
+    settings = [line for name, value in scaled for line in _changed("position", position, name, value)]
+    std = first.task.arm.model.init.embedding_std
+    settings.append(f"model.init.embedding_std={_one_digit(std / factor):g}")
+    remedy = _remedy(first, lambda m: _similar(*_sizes(first, m)), "start both at a similar size", settings)
+    yield f"{said}, so {effect}; {remedy}"
 
-    def cures(model: nn.Module) -> bool:
-        tokens, positions = _sizes(first, model)
-        return bool(tokens) and 1 / TIMES_LARGER <= positions / tokens <= TIMES_LARGER
 
-    settings = [*_rescaled(first, tokens / positions), *_back_to_defaults(first)]
-    yield f"{said}, so {effect}; {_remedy(first, settings, cures, 'start both at a similar size')}"
+def _similar(tokens: float, positions: float) -> bool:
+    return bool(tokens) and 1 / TIMES_LARGER <= positions / tokens <= TIMES_LARGER
 
 
 @torch.no_grad()
@@ -192,34 +189,41 @@ def _sizes(first: FirstStep, model: Any) -> tuple[float, float]:
     return _rms(tokens[real]), _rms(added[real])
 
 
-def _rescaled(first: FirstStep, factor: float) -> Iterator[str]:
-    """Settings that may bring both to one size: each number of the position, and the size of the embeddings."""
-    position, std = first.task.arm.model.position, first.task.arm.model.init.embedding_std
-    for knob in knobs(type(position)):
-        value = getattr(position, knob.name)
-        if isinstance(value, float) and value:
-            yield from _changed("position", position, knob.name, _one_digit(value * factor))
-    yield f"model.init.embedding_std={_one_digit(std / factor):g}"
-
-
 # -- attention and feed-forwards ---------------------------------------------------------------------------------------
 
 
 def _saturated_attention(first: FirstStep) -> Iterator[str]:
-    shares = _saturation(first, first.model)
-    layers = [n for n, share in enumerate(shares) if share > SATURATED]
-    if not layers:
-        return
-    remedy = _remedy(
+    return _bad_layers(
         first,
-        _back_to_defaults(first),
-        lambda model: max(_saturation(first, model)) <= SATURATED,
+        _saturation,
+        SATURATED,
+        f"of the attention rows of {{}} put more than {PEAK} on one key: "
+        "scores start too large, and the softmax passes on hardly any gradient",
         "queries, keys or the position's bias must start smaller",
     )
-    yield (
-        f"{max(shares):.0%} of the attention rows of {_layers(layers)} put more than {PEAK} on one key: "
-        f"scores start too large, and the softmax passes on hardly any gradient; {remedy}"
+
+
+def _dead_units(first: FirstStep) -> Iterator[str]:
+    return _bad_layers(
+        first,
+        _dead_shares,
+        DEAD,
+        "of the hidden units in the feed-forward of {} are zero for every token: "
+        "their inputs stay below zero, and they do not learn",
+        "the biases or weights before the activation must start nearer to zero",
     )
+
+
+def _bad_layers(
+    first: FirstStep, shares_of: Callable[[FirstStep, Any], list[float]], most: float, said: str, otherwise: str
+) -> Iterator[str]:
+    """A warning if a share is above `most` in some layers."""
+    shares = shares_of(first, first.model)
+    layers = [str(n) for n, share in enumerate(shares) if share > most]
+    if layers:
+        where = f"layer{'s' * (len(layers) > 1)} {', '.join(layers)}"
+        remedy = _remedy(first, lambda model: max(shares_of(first, model)) <= most, otherwise)
+        yield f"{max(shares):.0%} {said.format(where)}; {remedy}"
 
 
 @torch.no_grad()
@@ -238,23 +242,6 @@ def _saturation(first: FirstStep, model: nn.Module) -> list[float]:
     with capture(model.eval(), WEIGHTS, read=share) as seen:
         first.task.evaluate_batch(model, few, first.device)
     return [max(found, default=0.0) for found in seen.values()]
-
-
-def _dead_units(first: FirstStep) -> Iterator[str]:
-    shares = _dead_shares(first, first.model)
-    layers = [n for n, share in enumerate(shares) if share > DEAD]
-    if not layers:
-        return
-    remedy = _remedy(
-        first,
-        _back_to_defaults(first),
-        lambda model: max(_dead_shares(first, model)) <= DEAD,
-        "the biases or weights before the activation must start nearer to zero",
-    )
-    yield (
-        f"{max(shares):.0%} of the hidden units in the feed-forward of {_layers(layers)} are zero for every token: "
-        f"their inputs stay below zero, and they do not learn; {remedy}"
-    )
 
 
 @torch.no_grad()
@@ -367,15 +354,14 @@ def _unknown_tokens(first: FirstStep) -> Iterator[str]:
 # -- remedies ----------------------------------------------------------------------------------------------------------
 
 
-def _remedy(first: FirstStep, settings: Iterable[str], cures: Callable[[nn.Module], bool], otherwise: str) -> str:
-    """The first setting that cures the model when it is rebuilt with it, as it is typed."""
+def _remedy(first: FirstStep, cures: Callable[[nn.Module], bool], otherwise: str, settings: Iterable[str] = ()) -> str:
+    """The first setting that cures the model when it is rebuilt with it, as it is typed: one of `settings`, or one set
+    back to its default."""
     if not first.task.arm.start.pretrained:
-        for setting in settings:
-            try:
+        for setting in itertools.chain(settings, _back_to_defaults(first)):
+            with contextlib.suppress(InputError):  # the setting does not fit the others
                 if cures(first.rebuilt(setting)):
                     return f"try --set {shlex.quote(setting)}"
-            except InputError:  # the setting does not fit the others
-                continue
     return otherwise
 
 
@@ -411,11 +397,9 @@ def _first_legal(first: FirstStep, settings: list[str]) -> str:
     for setting in settings:
         if first.task.arm.start.pretrained and setting.startswith("model."):
             continue
-        try:
+        with contextlib.suppress(InputError):
             first.task.arm.settings([setting])
             return setting
-        except InputError:
-            continue
     return ""
 
 
@@ -440,10 +424,6 @@ def _one_digit(x: float) -> float:
 
 def _multiple_of_eight(x: float) -> int:
     return 8 * math.ceil(x / 8)
-
-
-def _layers(numbers: list[int]) -> str:
-    return f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {', '.join(map(str, numbers))}"
 
 
 def _and_more(names: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -11,15 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.data.batches import Batch, sentence_steps, sentences, shuffled_sentences, windows, windows_in
+from headtohead.data.batches import Batch, sentences, shuffled_sentences, windows, windows_in
 from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
-from headtohead.data.tokenizers import Tokenizer, Vocabulary
+from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError, nearest
 from headtohead.model.init import Seeded
 from headtohead.model.transformer import Classifier, LanguageModel
 from headtohead.spec.streams import stream
 from headtohead.training.arm import Arm
-from headtohead.training.evaluate import Measured, labelled, running_text
+from headtohead.training.evaluate import Measured, evenly, labelled, running_text
 
 UNKNOWN = 0.2  # share of unknown tokens above which a warning is due
 
@@ -29,10 +30,13 @@ class Task(abc.ABC):
 
     goal: tuple[str, Literal["min", "max"]]  # the metric that ranks models, and whether smaller or larger is better
 
+    data: EncodedTexts | EncodedSentences
+    steps_per_epoch: int
+    outcomes: int  # tokens or classes that a prediction chooses from
+    lengths: np.ndarray | None = None  # tokens of each training text; none for running text, which is cut into windows
+
     def __init__(self, arm: Arm) -> None:
         self.arm = arm
-
-    data: EncodedTexts | EncodedSentences
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -42,10 +46,6 @@ class Task(abc.ABC):
     def steps(self) -> int:
         train = self.arm.train
         return train.steps if train.steps is not None else (train.epochs or 1) * self.steps_per_epoch
-
-    @property
-    @abc.abstractmethod
-    def steps_per_epoch(self) -> int: ...
 
     def build(self, seed: int) -> nn.Module:
         """Build the model as it is before the first step, with pretrained weights if the arm starts from them."""
@@ -97,19 +97,9 @@ class Task(abc.ABC):
         training = ["train"] if self.arm.evaluate.train else []
         return training + [name for name in self.data.held if tests or name not in self.data.tests]
 
-    @abc.abstractmethod
     def facts(self) -> dict[str, Any]:
         """Describe the data as it was read: vocabulary size, labels, sizes of the sets."""
-
-    @property
-    @abc.abstractmethod
-    def outcomes(self) -> int:
-        """The number of tokens or classes that a prediction chooses from."""
-
-    @property
-    @abc.abstractmethod
-    def lengths(self) -> np.ndarray | None:
-        """Tokens of each training text; none for running text, which is cut into windows."""
+        return {"vocabulary": self.vocabulary.size, **self.data.facts(), "tests": list(self.data.tests)}
 
     def warnings(self) -> list[str]:
         """Return problems of data or model that make the results unreliable."""
@@ -120,7 +110,16 @@ class Task(abc.ABC):
 
     def data_warnings(self) -> list[str]:
         """Warnings that are the same for every model on this data."""
-        return _overlaps(self.data.held) + _unknowns(self.data.held, self.arm.tokenizer)
+        overlaps = [
+            f"{s.overlap.share:.1%} of the {name} set's {s.overlap.of} are in the training data too"
+            for name, s in self.data.held.items()
+            if s.overlap and s.overlap.share > 0.01
+        ]
+        return overlaps + [
+            f"{s.unknown:.1%} of the {name} set's tokens are unknown: {self.arm.tokenizer.against_unknown}"
+            for name, s in self.data.held.items()
+            if s.unknown > UNKNOWN
+        ]
 
 
 class LanguageModelling(Task):
@@ -133,10 +132,8 @@ class LanguageModelling(Task):
         self.windows = windows_in(self.data.train.tokens, arm.model.block)
         for name, held in self.data.held.items():
             windows_in(held.tokens, 1, f"the {name} text")
-
-    @property
-    def steps_per_epoch(self) -> int:
-        return self.arm.train.sampling.steps_per_epoch(self.windows, self.arm.model.block, self.arm.train.batch)
+        self.steps_per_epoch = arm.train.sampling.steps_per_epoch(self.windows, arm.model.block, arm.train.batch)
+        self.outcomes = self.vocabulary.size
 
     def new_model(self, seed: int) -> LanguageModel:
         return LanguageModel(self.arm.model, self.vocabulary.size, seed)
@@ -163,21 +160,8 @@ class LanguageModelling(Task):
 
     def sample(self, name: str, count: int) -> Batch:
         tokens, block = self.data.held[name].tokens, self.arm.model.block
-        last = len(tokens) - block - 1
-        if last < 0:  # the text is shorter than one window
-            return windows(tokens, np.array([0]), len(tokens) - 1)
-        return windows(tokens, np.linspace(0, last, min(count, last + 1)).round().astype(np.int64), block)
-
-    def facts(self) -> dict[str, Any]:
-        return {"vocabulary": self.vocabulary.size, "sets": self.data.facts(), "tests": list(self.data.tests)}
-
-    @property
-    def outcomes(self) -> int:
-        return self.vocabulary.size
-
-    @property
-    def lengths(self) -> None:
-        return None
+        block = min(block, len(tokens) - 1)  # the text may be shorter than one window
+        return windows(tokens, evenly(len(tokens) - block, count), block)
 
     def model_warnings(self) -> list[str]:
         model = self.arm.model
@@ -194,10 +178,9 @@ class Classification(Task):
     def __init__(self, arm: Arm) -> None:
         super().__init__(arm)
         self.data = encode_sentences(arm.data, arm.tokenizer)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        return sentence_steps(len(self.data.train.items), self.arm.train.batch)
+        self.steps_per_epoch = math.ceil(len(self.data.train.items) / arm.train.batch)
+        self.outcomes = len(self.data.labels)
+        self.lengths = self.data.train.items.lengths
 
     def new_model(self, seed: int) -> Classifier:
         model = Classifier(self.arm.model, self.vocabulary.size, len(self.data.labels), seed)
@@ -223,50 +206,13 @@ class Classification(Task):
 
     def sample(self, name: str, count: int) -> Batch:
         items = self.data.held[name].items
-        which = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(np.int64)
-        return sentences(items, which, self.arm.model.block)
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "vocabulary": self.vocabulary.size,
-            "labels": list(self.data.labels),
-            "says": list(self.data.says),
-            "sets": self.data.facts(),
-            "tests": list(self.data.tests),
-        }
-
-    @property
-    def outcomes(self) -> int:
-        return len(self.data.labels)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self.data.train.items.lengths
-
-
-def _overlaps(held: Any) -> list[str]:
-    return [
-        f"{s.overlap.share:.1%} of the {name} set's {s.overlap.of} are in the training data too"
-        for name, s in held.items()
-        if s.overlap and s.overlap.share > 0.01
-    ]
-
-
-def _unknowns(held: Any, tokenizer: Tokenizer) -> list[str]:
-    return [
-        f"{s.unknown:.1%} of the {name} set's tokens are unknown: {tokenizer.against_unknown}"
-        for name, s in held.items()
-        if s.unknown > UNKNOWN
-    ]
+        return sentences(items, evenly(len(items), count), self.arm.model.block)
 
 
 def _tensor(array: np.ndarray, device: str) -> Tensor:
     return torch.from_numpy(array).to(device)
 
 
-TASKS: dict[str, type[Task]] = {"lm": LanguageModelling, "classifier": Classification}
-
-
 def task_of(arm: Arm) -> Task:
     """Read and encode the arm's data, and return its task."""
-    return TASKS[arm.task](arm)
+    return LanguageModelling(arm) if arm.task == "lm" else Classification(arm)
