@@ -27,19 +27,19 @@ def test_least_squares_gives_the_published_figures():
 
 
 def test_published_answers_have_these_weights():
-    rows = {row.puzzle: row for row in listing.rows()}
+    rows = {row["puzzle"]: row for row in listing.rows()}
     assert list(rows) == [1, 2, 3, 4, 5, 6]
-    assert [rows[n].reproduced for n in rows] == [True, True, True, None, None, None]
-    assert [rows[n].right for n in rows] == [True, True, True, False, True, None]
-    assert rows[1].distance < 1e-14
-    assert rows[2].distance < 1e-14
-    assert rows[3].distance == 0
-    assert np.round(rows[4].weights, 4).tolist() == [[0.5491, 0.4460, 0.0037, 0.0012]]
-    assert rows[4].distance == pytest.approx(0.0540, abs=5e-5)
-    assert np.round(rows[5].weights, 4).tolist() == [[0.3553, 0.2886, 0.3553, 0.0008]]
-    assert rows[5].distance == pytest.approx(0.0448, abs=5e-5)
-    assert rows[6].weights is None
-    assert [round(rows[n].best, 3) for n in rows] == [0, 0, 0, 0, 0.035, 0.357]
+    assert [rows[n]["reproduced"] for n in rows] == [True, True, True, None, None, None]
+    assert [rows[n]["right"] for n in rows] == [True, True, True, False, True, None]
+    assert rows[1]["distance"] < 1e-14
+    assert rows[2]["distance"] < 1e-14
+    assert rows[3]["distance"] == 0
+    assert np.round(rows[4]["weights"], 4).tolist() == [[0.5491, 0.4460, 0.0037, 0.0012]]
+    assert rows[4]["distance"] == pytest.approx(0.0540, abs=5e-5)
+    assert np.round(rows[5]["weights"], 4).tolist() == [[0.3553, 0.2886, 0.3553, 0.0008]]
+    assert rows[5]["distance"] == pytest.approx(0.0448, abs=5e-5)
+    assert rows[6]["weights"] is None
+    assert [round(rows[n]["best"], 3) for n in rows] == [0, 0, 0, 0, 0.035, 0.357]
 
 
 def test_scores_of_the_published_first_query():

@@ -135,7 +135,7 @@ def published(as_json: AsJson = False) -> None:
 
     found = rows()
     if as_json:
-        print_json([row.to_json() for row in found])
+        print_json(found)
     else:
         show(found, console())
 

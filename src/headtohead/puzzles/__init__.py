@@ -13,9 +13,8 @@ from typing import Any
 from headtohead.errors import InputError, nearest
 from headtohead.puzzles.base import WITHIN, Answer, Checked, Puzzle
 from headtohead.puzzles.contents import Copy, Induction, Majority
-from headtohead.puzzles.keys import AverageAll, AverageTwo, Identity, SelectFirst, Weights
+from headtohead.puzzles.keys import AverageAll, AverageTwo, Identity, SelectFirst, ThirdToo, UnitThird, Weights
 from headtohead.puzzles.places import FirstToken, LinearBack, Previous, RotaryBack
-from headtohead.puzzles.replaced import ThirdToo, UnitThird
 
 __all__ = ["ALL", "WITHIN", "Answer", "Checked", "Puzzle", "puzzle", "split"]
 
@@ -38,20 +37,15 @@ def puzzle(which: int | str, **given: Any) -> Puzzle:
         raise InputError(f"there is no puzzle '{text[:40]}': give a number from 1 to {max(ALL)} or a name; {hint}")
     known = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for name in given:
-        if name in known:
-            continue
-        if name in kind.asks:
+        if name in kind.asks and name not in known:
             raise InputError(
                 f"--{name} is the answer to puzzle {kind.number}: give it to h2h puzzles check {kind.number}"
             )
-        changes = (
-            f"--{', --'.join(known)} {'changes' if len(known) == 1 else 'change'} the puzzle"
-            if known
-            else "it has no other option"
-        )
-        raise InputError(
-            f"puzzle {kind.number} takes no --{name}: its answer is --{', --'.join(kind.asks)}, and {changes}"
-        )
+        if name not in known:
+            changes = f"; the puzzle is changed by --{', --'.join(known)}" if known else ""
+            raise InputError(
+                f"puzzle {kind.number} takes no --{name}: its answer is --{', --'.join(kind.asks)}{changes}"
+            )
     return kind(**given)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from headtohead.errors import InputError, nearest
+from headtohead.figures.style import looks
+from headtohead.puzzles import pictures, reading
 from headtohead.puzzles.reach import Array, Kind
 
 if TYPE_CHECKING:
@@ -69,7 +71,6 @@ class Answer:
     puzzle: Puzzle
     found: Found
     measured: Measured
-    within: float
     ok: bool  # whether the best answer is right
 
     @property
@@ -82,24 +83,17 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         f = self.found
-        return {
-            **self.puzzle.head(),
-            "ok": self.ok,
-            "answer": {name: listed(value) for name, value in f.answer.items()},
-            "kind": f.kind,
-            "reason": f.reason,
-            "method": f.method,
-            "notes": list(f.notes),
-            **self.measured.to_json(),
-        }
+        found = {"kind": f.kind, "reason": f.reason, "method": f.method, "notes": list(f.notes)}
+        answer = {name: listed(value) for name, value in f.answer.items()}
+        return {**self.puzzle.head(), "ok": self.ok, "answer": answer, **found, **self.measured.to_json()}
 
     def show(self, console: Console) -> None:
+        f = self.found
         lines = [f"puzzle {self.puzzle.number}: {self.puzzle.title}"]
-        lines += [f"{name:<9} {text}" for name, value in self.found.answer.items() for text in table(value)]
-        lines += [f"method    {self.found.method}", *self.measured.lines()]
-        lines.append(f"exact?    {self.found.kind}: {self.found.reason}")
-        lines += [f"note      {note}" for note in self.found.notes]
-        typed = " ".join(f"--{name} {typed_as(value)}" for name, value in self.found.answer.items())
+        lines += [f"{name:<9} {row(numbers)}" for name, value in f.answer.items() for numbers in np.atleast_2d(value)]
+        lines += [f"method    {f.method}", *self.measured.lines(), f"exact?    {f.kind}: {f.reason}"]
+        lines += [f"note      {note}" for note in f.notes]
+        typed = " ".join(f"--{name} {typed_as(value)}" for name, value in f.answer.items())
         if len(typed) < 150:
             lines.append(f"try       h2h puzzles check {self.puzzle.number} {typed}")
         show_lines(lines, console)
@@ -136,6 +130,7 @@ class Puzzle(abc.ABC):
     name: ClassVar[str]  # short name for the command line
     title: ClassVar[str]
     asks: ClassVar[dict[str, str]]  # the numbers that make an answer: option → help
+    limits: ClassVar[dict[str, tuple[float, float]]] = {}  # option → smallest and largest value
     explanation: ClassVar[str]  # why the answer is as it is, and when there is none
 
     @property
@@ -148,10 +143,6 @@ class Puzzle(abc.ABC):
         """Find the best answer."""
 
     @abc.abstractmethod
-    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
-        """Convert an answer to arrays of the right shapes, or raise InputError."""
-
-    @abc.abstractmethod
     def measure(self, answer: dict[str, Array]) -> Measured:
         """Compute the attention that an answer gives."""
 
@@ -159,11 +150,15 @@ class Puzzle(abc.ABC):
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
         """Draw the answer."""
 
+    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
+        """Convert an answer to arrays, or raise InputError. Here, each option is one number."""
+        return {name: np.array(reading.number(name, answer[name], *self.limits.get(name, ()))) for name in self.asks}
+
     def solve(self, within: float = WITHIN) -> Answer:
         """Find the best answer and measure it: `puzzle(1).solve()`."""
         found = self.find()
         measured = self.measure(found.answer)
-        return Answer(self, found, measured, within, measured.is_right(within))
+        return Answer(self, found, measured, measured.is_right(within))
 
     def check(self, within: float = WITHIN, **answer: Any) -> Checked:
         """Check whether an answer is right: `puzzle(3).check(query=[0, 0, 0])`."""
@@ -172,7 +167,11 @@ class Puzzle(abc.ABC):
                 raise InputError(f"puzzle {self.number} takes no --{name}: {nearest(name, self.asks)}")
         missing = [f"--{name}" for name in self.asks if name not in answer]
         if missing:
-            raise InputError(f"puzzle {self.number} asks for {' and '.join(missing)}: {self.example()}")
+            example = " ".join(f"--{name} {help.rpartition('such as ')[2]}" for name, help in self.asks.items())
+            raise InputError(
+                f"puzzle {self.number} asks for {' and '.join(missing)}: "
+                f"such as h2h puzzles check {self.number} {example}"
+            )
         read = self.read(answer)
         measured = self.measure(read)
         ok = measured.is_right(within)
@@ -180,17 +179,13 @@ class Puzzle(abc.ABC):
 
     def picture(self, answer: Answer | Checked | None = None) -> Figure:
         """Draw an answer; without one, the answer of the solver."""
-        from headtohead.puzzles.pictures import drawn
-
         answer = answer or self.solve()
-        vectors = answer.found.answer if isinstance(answer, Answer) else answer.answer
-        return drawn(self, vectors, answer.measured)
-
-    def example(self) -> str:
-        """The end of a message: how to type an answer."""
-        return f"such as h2h puzzles check {self.number} " + " ".join(
-            f"--{n} {_shape(h)}" for n, h in self.asks.items()
-        )
+        with looks(pictures.STYLE) as new:
+            figure = new(figsize=(9.2, 4.0), layout="constrained")
+            figure.suptitle(f"{self.number}  {self.title}", x=0.01, ha="left", fontsize=12, fontweight="bold")
+            vectors = answer.found.answer if isinstance(answer, Answer) else answer.answer
+            self.draw(figure, vectors, answer.measured)
+        return figure
 
     def head(self) -> dict[str, Any]:
         return {"puzzle": self.number, "name": self.name, "title": self.title}
@@ -204,15 +199,9 @@ class Puzzle(abc.ABC):
         if measured.accuracy is not None:
             wrong = round(100 * (1 - measured.accuracy), 1) or 0.1
             return "every prediction is right" if ok else f"{wrong:g} % of the predictions are wrong"
-        share = f"{measured.distance:.2g} of the attention is in the wrong place"
-        return (
-            f"{share}, at most {within:g} is allowed" if measured.distance else "the weights equal the target exactly"
-        )
-
-
-def _shape(help: str) -> str:
-    """The example at the end of an option's help, such as `1,2,3` in `d numbers, such as 1,2,3`."""
-    return help.rpartition("such as ")[2]
+        if not measured.distance:
+            return "the weights equal the target exactly"
+        return f"{measured.distance:.2g} of the attention is in the wrong place, at most {within:g} is allowed"
 
 
 def listed(value: Any) -> Any:
@@ -223,11 +212,6 @@ def listed(value: Any) -> Any:
 def row(numbers: Array) -> str:
     """Numbers in columns, with four decimals."""
     return "  ".join(f"{x:8.4f}" for x in np.round(np.atleast_1d(numbers), 4) + 0.0)  # no −0
-
-
-def table(value: Array) -> list[str]:
-    """One line for each row of numbers."""
-    return [row(r) for r in np.atleast_2d(value)]
 
 
 def typed_as(value: Array) -> str:

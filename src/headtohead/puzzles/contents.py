@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from headtohead.errors import InputError
-from headtohead.puzzles import reading
+from headtohead.puzzles import pictures, reading
 from headtohead.puzzles.base import Found, Measured, Puzzle
 from headtohead.puzzles.places import NEAR, sharp
 from headtohead.puzzles.reach import Array
@@ -48,9 +48,6 @@ class Copy(Puzzle):
             "keys are the vectors of the items. Choose the scale, so that the last token attends to the item "
             "that it asks for and returns it."
         )
-
-    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
-        return {"scale": np.array(reading.number("scale", answer["scale"]))}
 
     def find(self) -> Found:
         similarity = self.largest_similarity()
@@ -90,8 +87,6 @@ class Copy(Puzzle):
         return Measured(last[:n], target[:n], distance, detail, plot_data={"share": share})
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
-        from headtohead.puzzles import pictures
-
         pictures.copying(figure, measured, self.items, self.width)
 
 
@@ -128,9 +123,6 @@ class Majority(Puzzle):
             "Choose the tilt, so that every prediction is right."
         )
 
-    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
-        return {"tilt": np.array(reading.number("tilt", answer["tilt"]))}
-
     def find(self) -> Found:
         why = f"equal weights count; a tilt within ± log((n + 1)/(n − 1)) = {self.bound:.4f} gives the same predictions"
         return Found({"tilt": np.array(0.0)}, "exact", "the zero query, as in puzzle 3", why)
@@ -155,8 +147,6 @@ class Majority(Puzzle):
         )
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
-        from headtohead.puzzles import pictures
-
         pictures.voting(figure, measured, float(answer["tilt"]), self.bound)
 
 
@@ -225,6 +215,4 @@ class Induction(Puzzle):
                     yield text, i, tokens.index(token) + 1
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
-        from headtohead.puzzles import pictures
-
         pictures.layers(figure, measured)

@@ -11,11 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from headtohead.model.attention import Attention
 from headtohead.model.hooks import WEIGHTS, capture
 from headtohead.model.spec import Biases, ModelSpec
 from headtohead.model.transformer import LanguageModel
@@ -44,13 +42,6 @@ def blank(position: Position, vocab: int, width: int, block: int, layers: int = 
     return model
 
 
-def layer(model: LanguageModel, n: int = 0) -> Any:
-    """The attention of block n."""
-    attention = model.trunk.blocks[n].attention
-    assert isinstance(attention, Attention)
-    return attention
-
-
 def sharpen(attention: Any, scale: float) -> float:
     """The factor of a query that multiplies scores by `scale`: attention divides scores by sqrt(d)."""
     return scale * math.sqrt(attention.head_width)
@@ -64,11 +55,6 @@ def run(model: LanguageModel, ids: Array) -> tuple[list[Array], Array]:
     return [weights[0][:, 0].numpy() for weights in captured.values()], logits.numpy()
 
 
-def texts(vocab: int, length: int, count: int = 32, seed: int = 0) -> Array:
-    """Random token ids (count, length)."""
-    return np.random.default_rng(seed).integers(0, vocab, size=(count, length))
-
-
 # -- positions -----------------------------------------------------------------------------------------------------
 
 
@@ -76,12 +62,13 @@ def texts(vocab: int, length: int, count: int = 32, seed: int = 0) -> Array:
 def shifted(shift: float, scale: float, *, width: int, block: int, vocab: int = 16) -> LanguageModel:
     """Sinusoidal positions; the query is the token's own position, rotated `shift` tokens back."""
     model = blank(Sinusoidal(), vocab, width, block)
-    model.trunk.tokens.weight.copy_(noise((vocab, width)))
-    attention = layer(model)
+    model.trunk.tokens.weight.copy_(NOISE * noise(vocab, width))
+    attention = model.trunk.blocks[0].attention
     attention.k.weight.copy_(torch.eye(width))
-    frequencies = model.trunk.position.frequencies
     rotation = torch.zeros(width, width, dtype=torch.double)
-    for m, w in enumerate(frequencies.tolist()):  # maps (sin, cos) of i·w to those of (i − shift)·w
+    for m, w in enumerate(
+        model.trunk.position.frequencies.tolist()
+    ):  # maps (sin, cos) of i·w to those of (i − shift)·w
         c, s = math.cos(shift * w), math.sin(shift * w)
         rotation[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = torch.tensor([[c, -s], [s, c]])
     attention.q.weight.copy_(sharpen(attention, scale) * rotation)
@@ -92,9 +79,9 @@ def shifted(shift: float, scale: float, *, width: int, block: int, vocab: int = 
 def marked(score: float, *, block: int, vocab: int = 16, width: int = 8) -> LanguageModel:
     """Learned positions; only the first has a nonzero entry. Keys read this entry, and every query asks for it."""
     model = blank(Learned(), vocab, width, block)
-    model.trunk.tokens.weight[:, 1:] = torch.randn(vocab, width - 1, generator=_generator()).double()
+    model.trunk.tokens.weight[:, 1:] = noise(vocab, width - 1)
     model.trunk.position.table.weight[0, 0] = 1.0
-    attention = layer(model)
+    attention = model.trunk.blocks[0].attention
     attention.k.weight[0, 0] = 1.0
     attention.q.bias[0] = sharpen(attention, score)
     return model
@@ -108,8 +95,8 @@ def turned(angles: Array, scale: float, *, theta: float, block: int, vocab: int 
     """
     pairs = len(angles)
     model = blank(Rope(theta=theta), vocab, 2 * pairs, block)
-    model.trunk.tokens.weight.copy_(noise((vocab, 2 * pairs)))
-    attention = layer(model)
+    model.trunk.tokens.weight.copy_(NOISE * noise(vocab, 2 * pairs))
+    attention = model.trunk.blocks[0].attention
     attention.k.bias[:pairs] = 1.0
     angle = torch.as_tensor(angles)
     attention.q.bias.copy_(sharpen(attention, scale) * torch.cat([angle.cos(), -angle.sin()]))
@@ -127,7 +114,7 @@ def sloped(slope: float, *, block: int, vocab: int = 16) -> LanguageModel:
 
 def names(count: int, width: int) -> Tensor:
     """Random vectors (count, width) of length 1."""
-    drawn = torch.randn(count, width, generator=_generator(), dtype=torch.double)
+    drawn = noise(count, width)
     return drawn / drawn.norm(dim=1, keepdim=True)
 
 
@@ -139,7 +126,7 @@ def copying(scale: float, *, count: int, width: int, block: int) -> LanguageMode
     u = names(count, d)
     model.trunk.tokens.weight[:count, :d] = u
     model.trunk.tokens.weight[count:, d : 2 * d] = u
-    attention = layer(model)
+    attention = model.trunk.blocks[0].attention
     eye = torch.eye(d, dtype=torch.double)
     attention.k.weight[:d, :d] = eye
     attention.q.weight[:d, d : 2 * d] = sharpen(attention, scale) * eye
@@ -155,7 +142,7 @@ def counting(tilt: float, *, kinds: int, block: int) -> LanguageModel:
     model = blank(Learned(), kinds, 2 * kinds, block)
     eye = torch.eye(kinds, dtype=torch.double)
     model.trunk.tokens.weight[:, :kinds] = eye
-    attention = layer(model)
+    attention = model.trunk.blocks[0].attention
     attention.k.weight[0, 0] = 1.0
     attention.q.bias[0] = sharpen(attention, tilt)
     attention.v.weight[:kinds, :kinds] = eye
@@ -177,13 +164,13 @@ def induction(first: float, second: float, *, vocab: int, block: int) -> Languag
     one = torch.eye(V, dtype=torch.double)
     model.trunk.tokens.weight[:, token] = one
     model.trunk.position.table.weight[:, place] = torch.eye(T, dtype=torch.double)
-    a = layer(model, 0)
+    a = model.trunk.blocks[0].attention
     back = torch.diag(torch.ones(T - 1, dtype=torch.double), 1)  # maps position i to i − 1
     a.q.weight[:T, place] = sharpen(a, first) * back
     a.k.weight[:T, place] = torch.eye(T, dtype=torch.double)
     a.v.weight[:V, token] = one
     a.out.weight[before, :V] = one
-    b = layer(model, 1)
+    b = model.trunk.blocks[1].attention
     b.q.weight[:V, token] = sharpen(b, second) * one
     b.k.weight[:V, before] = one
     b.v.weight[:V, token] = one
@@ -192,10 +179,6 @@ def induction(first: float, second: float, *, vocab: int, block: int) -> Languag
     return model
 
 
-def noise(shape: tuple[int, int]) -> Tensor:
-    """Small random token vectors."""
-    return NOISE * torch.randn(shape, generator=_generator(), dtype=torch.double)
-
-
-def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
+def noise(count: int, width: int) -> Tensor:
+    """Random vectors (count, width) from a normal distribution, always the same."""
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(0), dtype=torch.double)

@@ -1,32 +1,36 @@
-"""Puzzles about a query and its keys: select one value, average several values. Puzzles 1 to 4 and 14.
+"""Puzzles about a query and its keys: select one value, average several values. Puzzles 1 to 6 and 14.
 
 Shapes: n keys in d dimensions; keys (n, d), query (d,), weights (n,).
 """
 
 from __future__ import annotations
 
-import abc
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from headtohead.errors import InputError
-from headtohead.puzzles import published, reading
-from headtohead.puzzles.base import Found, Measured, Puzzle, row
-from headtohead.puzzles.reach import CLOSE, Array, attend, distance, reach
+from headtohead.puzzles import pictures, published, reading
+from headtohead.puzzles.base import WITHIN, Found, Measured, Puzzle, row
+from headtohead.puzzles.reach import CLOSE, TIGHT, Array, Kind, Reached, attend, distance, reach, softmax
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LARGEST_KEY = 1e6  # with larger keys, or keys below the inverse, the query would be too long or too short to type
+THIRD = 2  # the key that puzzles 5 and 6 replace
+LENGTH = 0.005  # tolerance for the length of a typed key of length 1
 
 
 @dataclass(frozen=True, eq=False)
 class OfKeys(Puzzle):
     """A puzzle that gives keys and asks for certain attention weights."""
 
+    question: ClassVar[str]  # the statement without the keys
     least: ClassVar[int] = 2  # smallest number of keys
+    averaged: ClassVar[int | None] = None  # number of first keys that share the attention equally; None: all keys
     asks: ClassVar[dict[str, str]] = {"query": "d numbers, such as 1,2,3"}
 
     keys: Array = field(default_factory=published.keys)
@@ -44,19 +48,15 @@ class OfKeys(Puzzle):
         object.__setattr__(self, "keys", keys)
 
     @property
-    @abc.abstractmethod
     def target(self) -> Array:
         """The weights asked for: (n,), or (m, n) for m queries."""
+        count = self.averaged or len(self.keys)
+        return np.where(np.arange(len(self.keys)) < count, 1 / count, 0.0)
 
     @property
     def statement(self) -> str:
         keys = "\n".join(f"    k{n} = {row(k)}" for n, k in enumerate(self.keys))
         return f"{self.question}\n{keys}"
-
-    @property
-    @abc.abstractmethod
-    def question(self) -> str:
-        """The question without the keys."""
 
     @property
     def is_published(self) -> bool:
@@ -67,15 +67,17 @@ class OfKeys(Puzzle):
         return {"query": reading.vector("query", answer["query"], self.keys.shape[1])}
 
     def find(self) -> Found:
-        r = reach(self.keys, self.target)
+        r = self.nearest(self.target)
         return Found({"query": r.query}, r.kind, r.method, r.reason, self.notes())
+
+    def nearest(self, target: Array) -> Reached:
+        """The query whose weights are nearest to the target (n,)."""
+        return reach(self.keys, target)
 
     def measure(self, answer: dict[str, Array]) -> Measured:
         return self._measured(attend(self.keys, answer["query"]))
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
-        from headtohead.puzzles import pictures
-
         pictures.keys(figure, self.keys, answer["query"], measured)
 
     def notes(self) -> tuple[str, ...]:
@@ -98,21 +100,19 @@ class OfKeys(Puzzle):
         return Measured(weights, target, off, worst if off > CLOSE else "total variation", fault=fault)
 
 
-def _first(n: int, of: int) -> Array:
-    """Equal weights for the first n of `of` keys."""
-    return np.where(np.arange(of) < n, 1 / n, 0.0)
+class Selecting(OfKeys):
+    """A puzzle that selects single keys with the method of the course report, where this method selects the key."""
+
+    def nearest(self, target: Array) -> Reached:
+        found = reach(self.keys, target)
+        query = published.least_squares(self.keys, published.HIGH * target)
+        if found.kind != "in the limit" or distance(attend(self.keys, query), target) > CLOSE:
+            return found
+        method = f"least squares towards score {published.HIGH:g} for that key and 0 for the others"
+        return dataclasses.replace(found, query=query, method=method)
 
 
-def _selecting(keys: Array, target: Array) -> tuple[Array, str] | None:
-    """The method of the course report: least squares towards score 100 for one key and 0 for the others. None if the
-    resulting query does not select the key."""
-    query = published.least_squares(keys, published.HIGH * target)
-    if distance(attend(keys, query), target) > CLOSE:
-        return None
-    return query, f"least squares towards score {published.HIGH:g} for that key and 0 for the others"
-
-
-class SelectFirst(OfKeys):
+class SelectFirst(Selecting):
     number, name, title = 1, "select", "A query that selects the first value"
     explanation = (
         "Softmax turns differences of scores into ratios of weights: a difference of 3 gives 20 to 1, a difference of "
@@ -126,22 +126,11 @@ class SelectFirst(OfKeys):
         "the highest of them, although another query selects the first value."
     )
 
-    @property
-    def question(self) -> str:
-        return "Find a query that selects the first value: weights as close to (1, 0, 0, …) as softmax allows."
-
-    @property
-    def target(self) -> Array:
-        return _first(1, len(self.keys))
-
-    def find(self) -> Found:
-        found, simple = super().find(), _selecting(self.keys, self.target)
-        if found.kind != "in the limit" or simple is None:
-            return found
-        return Found({"query": simple[0]}, found.kind, simple[1], found.reason, found.notes)
+    question = "Find a query that selects the first value: weights as close to (1, 0, 0, …) as softmax allows."
+    averaged = 1
 
 
-class Identity(OfKeys):
+class Identity(Selecting):
     number, name, title = 2, "identity", "A query matrix that maps every value to itself"
     asks: ClassVar[dict[str, str]] = {"query": "a row of d numbers for each key, such as '1,2,3;4,5,6;7,8,9;1,1,1'"}
     explanation = (
@@ -150,9 +139,7 @@ class Identity(OfKeys):
         "of the course report have lengths from 0.998 to 1.004, and no two of them have the same direction."
     )
 
-    @property
-    def question(self) -> str:
-        return "Find one query per key, so that query i selects value i: the weights are the identity matrix."
+    question = "Find one query per key, so that query i selects value i: the weights are the identity matrix."
 
     @property
     def target(self) -> Array:
@@ -162,22 +149,14 @@ class Identity(OfKeys):
         return {"query": reading.matrix("query", answer["query"], self.keys.shape)}
 
     def find(self) -> Found:
-        queries, methods, kinds, reasons = [], [], [], []
-        for n, wanted in enumerate(self.target):
-            r, simple = reach(self.keys, wanted), _selecting(self.keys, wanted)
-            query, method = simple if simple and r.kind == "in the limit" else (r.query, r.method)
-            queries.append(query)
-            methods.append(method)
-            kinds.append(r.kind)
-            if r.kind == "impossible":
-                reasons.append(f"query {n}: {r.reason}")
-        kind = "impossible" if reasons else kinds[0]
+        found = [self.nearest(target) for target in self.target]
+        reasons = [f"query {n}: {r.reason}" for n, r in enumerate(found) if r.kind == "impossible"]
         why = "; ".join(reasons) or "every key is a corner of the hull of all keys, so a query for each key exists"
-        return Found({"query": np.array(queries)}, kind, "; ".join(dict.fromkeys(methods)), why, self.notes())
+        method = "; ".join(dict.fromkeys(r.method for r in found))
+        query = np.array([r.query for r in found])
+        return Found({"query": query}, "impossible" if reasons else found[0].kind, method, why, self.notes())
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
-        from headtohead.puzzles import pictures
-
         pictures.matrices(figure, answer["query"] @ self.keys.T, measured)
 
 
@@ -190,17 +169,11 @@ class AverageAll(OfKeys):
         "same: it averages."
     )
 
-    @property
-    def question(self) -> str:
-        return "Find a query that averages all values: the same weight for every key."
-
-    @property
-    def target(self) -> Array:
-        return _first(len(self.keys), len(self.keys))
+    question = "Find a query that averages all values: the same weight for every key."
 
 
 class AverageTwo(OfKeys):
-    least: ClassVar[int] = 3
+    least = 3
     number, name, title = 4, "average-two", "A query that averages the first two values"
     explanation = (
         "The first two keys must have the same score, above all others: <q, k0 − k1> = 0, and the longer the query, "
@@ -210,13 +183,8 @@ class AverageTwo(OfKeys):
         "2.92, so the weights are 0.549 and 0.446."
     )
 
-    @property
-    def question(self) -> str:
-        return "Find a query that averages the first two values: weights (½, ½, 0, …)."
-
-    @property
-    def target(self) -> Array:
-        return _first(2, len(self.keys))
+    question = "Find a query that averages the first two values: weights (½, ½, 0, …)."
+    averaged = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +197,7 @@ class Weights(OfKeys):
         "then those with the same mean key, Σ a_i k_i = Σ w_i k_i. Weights of zero are reached only in the limit, as "
         "in puzzles 1 and 4."
     )
+    question = "Find a query that gives these weights."
 
     weights: Array = None  # None: n, n − 1, … 1, divided by their sum
 
@@ -244,9 +213,168 @@ class Weights(OfKeys):
         object.__setattr__(self, "weights", wanted / wanted.sum())
 
     @property
-    def question(self) -> str:
-        return f"Find a query that gives the weights ({', '.join(f'{w:.4g}' for w in self.weights)})."
+    def statement(self) -> str:
+        return f"{super().statement}\n     w = {row(self.weights)}"
 
     @property
     def target(self) -> Array:
         return self.weights
+
+
+# -- one key replaced --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Replaced(OfKeys):
+    """A puzzle that gives the query and asks for the third key. The key changes only one number, its score <q, k2>."""
+
+    least = 3
+    asks: ClassVar[dict[str, str]] = {"key": "d numbers, such as 1,2,3"}
+
+    query: Array = None  # None: the answer to puzzle 4, from the course report or, for other keys, from the solver
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.query is not None:
+            query = reading.vector("query", self.query, self.keys.shape[1])
+        elif super().is_published:
+            query = published.averaging_query()
+        else:
+            query = AverageTwo(keys=self.keys).find().answer["query"]
+        object.__setattr__(self, "query", query)
+
+    @property
+    def is_published(self) -> bool:
+        return super().is_published and np.array_equal(self.query, published.averaging_query())
+
+    @property
+    def statement(self) -> str:
+        return f"{super().statement}\n     q = {row(self.query)}"
+
+    @property
+    def scores(self) -> Array:
+        """The scores of the given keys, (n,)."""
+        return self.keys @ self.query
+
+    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
+        return {"key": reading.vector("key", answer["key"], self.keys.shape[1])}
+
+    def measure(self, answer: dict[str, Array]) -> Measured:
+        return self._measured(attend(self.with_key(answer["key"]), self.query))
+
+    def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
+        pictures.keys(figure, self.with_key(answer["key"]), self.query, measured, before=self.keys[THIRD])
+
+    def with_key(self, key: Array) -> Array:
+        """The keys with the third one replaced."""
+        keys = self.keys.copy()
+        keys[THIRD] = key
+        return keys
+
+
+class ThirdToo(Replaced):
+    number, name, title = 5, "third-key", "A third key, so that the query of puzzle 4 averages the first three values"
+    explanation = (
+        "The third key needs the same score as the first two. Every key with this score works; its component "
+        "orthogonal to the query does not matter. The course report copies k0. This gives the weights 0.355, 0.289 and "
+        "0.355, because its query gives k0 and k1 different scores. No third key changes that: equal weights need <q, "
+        "k0> = <q, k1>. The other keys also keep a share, which falls as the query gets longer."
+    )
+
+    question = "Replace only the third key, so that the given query averages the first three values."
+    averaged = 3
+
+    def find(self) -> Found:
+        s, size = self.scores, float(self.query @ self.query)
+        first, second, others = float(s[0]), float(s[1]), s[3:]
+        key = self.keys[THIRD].copy()
+        if size > 0:  # move along the query until the key has the best score
+            key += (self._best_score() - s[THIRD]) / size * self.query
+        equal = abs(first - second) <= TIGHT * (1 + abs(first))
+        kind: Kind = "impossible"
+        method = "a search over the score of the third key"
+        if size == 0 and len(s) > 3:
+            method, why = "no choice", "the query is zero, so every key has the same weight"
+        elif not equal:
+            why = f"the query scores k0 {first:.4g} and k1 {second:.4g}, and no third key changes that"
+        elif len(others) == 0:
+            kind, method = "exact", "the score of k0"
+            why = "k0 and k1 have the same score and there is no other key"
+        elif others.max() < first:
+            kind, method = "in the limit", "the score of k0"
+            why = "k0 and k1 have the same score; the share of the other keys goes to 0 as the query gets longer"
+        else:
+            why = f"another key scores {others.max():.4g}, k0 and k1 only {first:.4g}"
+        return Found({"key": key}, kind, method, why, self.notes())
+
+    def _best_score(self) -> float:
+        """The score of the third key that gives the smallest distance."""
+        from scipy.optimize import minimize_scalar
+
+        def distance_at(score: float) -> float:
+            s = self.scores.copy()
+            s[THIRD] = score
+            return distance(softmax(s), self.target)
+
+        low, high = float(self.scores[[0, 1]].min()) - 2, float(self.scores.max()) + 2
+        grid = np.linspace(low, high, 401)
+        near = grid[int(np.argmin([distance_at(x) for x in grid]))]
+        step = (high - low) / 400
+        around = (near - step, near + step)
+        found = minimize_scalar(distance_at, bounds=around, method="bounded", options={"xatol": 1e-10})
+        # the distance has kinks at the scores of k0 and k1, which the search reaches only nearly
+        return min((float(found.x), *map(float, self.scores[[0, 1]])), key=distance_at)
+
+
+class UnitThird(Replaced):
+    number, name = 6, "unit-key"
+    title = "A third key of length 1, so that the query of puzzle 4 selects the third value"
+    explanation = (
+        "Among all keys of length 1, the key in the direction of the query has the highest score, |q| (Cauchy–Schwarz "
+        "inequality), so it is the best answer. It selects the third value in the limit of long queries exactly when "
+        "|q| is above every other score. How well it selects depends on the length of the query, which the puzzle "
+        "fixes. The query of the course report has length 4.32 and gives k0 the score 3.13 and k1 2.92, so the third "
+        "value gets at most 0.643 of the attention. The course report prints no answer. A query in the same direction "
+        "that is a few times as long selects the third value. A changed key takes attention from unchanged keys, "
+        "because softmax weights are shares of one total."
+    )
+
+    question = "Replace only the third key, by a key of length 1, so that the given query selects the third value."
+
+    @property
+    def target(self) -> Array:
+        return np.where(np.arange(len(self.keys)) == THIRD, 1.0, 0.0)
+
+    def find(self) -> Found:
+        length = float(np.linalg.norm(self.query))
+        if length == 0:
+            why = "the query is zero, so every key has the same weight"
+            return Found({"key": np.eye(self.keys.shape[1])[0]}, "impossible", "no choice", why, self.notes())
+        others = np.delete(self.scores, THIRD)
+        key, method = self.query / length, "the direction of the query, the best one by the Cauchy–Schwarz inequality"
+        if others.max() >= length:
+            rival = int(np.argmax(np.where(self.target, -np.inf, self.scores)))
+            why = f"k{rival} scores {others.max():.4g}, a key of length 1 at most the length of the query, {length:.4g}"
+            return Found({"key": key}, "impossible", method, why, self.notes())
+        times = self._times_as_long(others - length)
+        why = f"its score is {length:.4g} and the next highest is {others.max():.4g}; a longer query widens the gap"
+        notes = self.notes()
+        if times > 1:
+            notes += (f"a query {times:.3g} times as long would reduce the distance to {WITHIN:g}",)
+        return Found({"key": key}, "in the limit", method, why, notes)
+
+    @staticmethod
+    def _times_as_long(behind: Array) -> float:
+        """The smallest factor for the query that leaves the other keys a share of at most WITHIN. `behind` are their
+        scores minus the score of the third key."""
+        from scipy.optimize import brentq
+
+        def excess(t: float) -> float:
+            return float(np.logaddexp.reduce(t * behind) - np.log(WITHIN / (1 - WITHIN)))
+
+        return float(brentq(excess, 0.0, 1 + 50 * len(behind) / float(-behind.max()))) if excess(0.0) > 0 else 0.0
+
+    def measure(self, answer: dict[str, Array]) -> Measured:
+        length = float(np.linalg.norm(answer["key"]))
+        fault = f"the key has length {length:.4g}, but must have length 1" if abs(length - 1) > LENGTH else ""
+        return self._measured(attend(self.with_key(answer["key"]), self.query), fault)

@@ -9,28 +9,18 @@ import numpy as np
 
 from headtohead.errors import InputError
 from headtohead.figures.style import ARMS, GRID, INK, QUIET, looks
-from headtohead.puzzles.base import Measured, Puzzle
 from headtohead.puzzles.reach import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from headtohead.puzzles.base import Measured
+
 BLUE, ORANGE = ARMS[1], ARMS[2]
 HEAT = "Blues"
 FORMATS = (".png", ".svg", ".pdf")
-
-
-TITLES = {"axes.titlesize": 10, "axes.titlecolor": INK, "ytick.color": QUIET}
-
-
-def drawn(puzzle: Puzzle, answer: dict[str, Array], measured: Measured) -> Figure:
-    """The picture of an answer."""
-    with looks(TITLES) as new:
-        figure = new(figsize=(9.2, 4.0), layout="constrained")
-        figure.suptitle(f"{puzzle.number}  {puzzle.title}", x=0.01, ha="left", fontsize=12, fontweight="bold")
-        puzzle.draw(figure, answer, measured)
-    return figure
+STYLE = {"axes.titlesize": 10, "axes.titlecolor": INK, "ytick.color": QUIET}
 
 
 def save(figure: Figure, file: str | Path) -> Path:
@@ -40,7 +30,7 @@ def save(figure: Figure, file: str | Path) -> Path:
         raise InputError(f"--out {path.name} has no known format: end the name with {', '.join(FORMATS)}")
     metadata = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
     try:
-        with looks(TITLES):
+        with looks(STYLE):
             figure.savefig(path, dpi=110, metadata=metadata)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; give another path") from None
@@ -64,19 +54,13 @@ def keys(figure: Figure, keys: Array, query: Array, measured: Measured, before: 
     if not zero and 1.8 < spread < 30:  # otherwise the strip would fill the plot or be too thin
         left.axvspan(top - 1, top, color=GRID, alpha=0.6, lw=0, zorder=0)
         at: Any = ("data", "axes fraction")
-        text = "score 1 less,\nweight 1/e"
-        left.annotate(
-            text, (top - 1, 0.02), (-4, 0), xycoords=at, textcoords="offset points", ha="right", color=QUIET, fontsize=8
-        )
+        beside: Any = {"xycoords": at, "textcoords": "offset points", "ha": "right", "color": QUIET, "fontsize": 8}
+        left.annotate("score 1 less,\nweight 1/e", (top - 1, 0.02), (-4, 0), **beside)
     if before is not None:
         left.plot(x[-1], y[-1], "o", mfc="white", mec=QUIET, ms=9)
         _label(left, x[-1], y[-1], "k2 before", QUIET, 60)
-        left.annotate(
-            "",
-            (x[2], y[2]),
-            (x[-1], y[-1]),
-            arrowprops={"arrowstyle": "->", "color": QUIET, "shrinkA": 6, "shrinkB": 8},
-        )
+        arrow = {"arrowstyle": "->", "color": QUIET, "shrinkA": 6, "shrinkB": 8}
+        left.annotate("", (x[2], y[2]), (x[-1], y[-1]), arrowprops=arrow)
     areas = 60 + 700 * weights  # square points
     left.scatter(scores, y[: len(keys)], s=areas, color=BLUE, alpha=0.85, lw=0, zorder=3)
     for n in range(min(len(keys), 24)):
@@ -106,21 +90,13 @@ def _plane(points: Array, query: Array) -> tuple[Array, Array]:
 
 
 def _hull(points: Array) -> Array:
-    """The corners of the convex hull of points in the plane, in order (Andrew's monotone chain)."""
+    """The corners of the convex hull of points in the plane, in order."""
+    from scipy.spatial import ConvexHull, QhullError
 
-    def chain(ordered: list[Array]) -> list[Array]:
-        corners: list[Array] = []
-        for p in ordered:
-            while len(corners) > 1:
-                (ax, ay), (bx, by) = corners[-1] - corners[-2], p - corners[-2]
-                if ax * by - ay * bx > 0:
-                    break
-                corners.pop()
-            corners.append(p)
-        return corners[:-1]
-
-    ordered = sorted(points, key=lambda p: (p[0], p[1]))
-    return np.array([*chain(ordered), *chain(ordered[::-1])]).reshape(-1, 2)
+    try:
+        return points[ConvexHull(points).vertices]
+    except QhullError:  # the points lie on a line
+        return points[np.lexsort(points.T)[[0, -1]]]
 
 
 def _bars(axes: Axes, measured: Measured) -> None:
@@ -130,9 +106,7 @@ def _bars(axes: Axes, measured: Measured) -> None:
     axes.bar(at, target, width=0.82, fill=False, ec=ORANGE, lw=1.8, label="target")
     if len(weights) <= 8:
         for n, w in enumerate(weights):
-            axes.annotate(
-                f"{w:.3f}", (n, max(w, target[n])), (0, 3), textcoords="offset points", ha="center", fontsize=9
-            )
+            _label(axes, n, max(w, target[n]), f"{w:.3f}", INK, 0)
         axes.set_xticks(at, [f"k{n}" for n in at])
     axes.set_ylim(0, 1.42 * max(weights.max(), target.max()))
     axes.set_title(f"attention; {_share(measured)} in the wrong place", loc="left")
@@ -141,25 +115,15 @@ def _bars(axes: Axes, measured: Measured) -> None:
 
 def matrices(figure: Figure, scores: Array, measured: Measured) -> None:
     """Left: scores; right: weights. Each row is one query."""
-    for axes, values, title in zip(
-        figure.subplots(1, 2),
-        (scores, measured.weights),
-        ("scores Q·Kᵀ", f"weights; {_share(measured)} in the wrong place"),
-        strict=True,
-    ):
+    left, right = figure.subplots(1, 2)
+    wrong = f"{_share(measured)} in the wrong place"
+    for axes, values, title in ((left, scores, "scores Q·Kᵀ"), (right, measured.weights, f"weights; {wrong}")):
         size = np.abs(values).max() or 1.0
         low = -size if values.min() < 0 else 0.0
         image = axes.imshow(values, cmap="PuOr_r" if low else HEAT, vmin=low, vmax=size)
         for (i, j), value in np.ndenumerate(values) if values.size <= 64 else ():
-            dark = abs(value) > 0.6 * size
-            axes.text(
-                j,
-                i,
-                f"{value:.3g}" if low else f"{value:.3f}",
-                ha="center",
-                va="center",
-                color="white" if dark else INK,
-            )
+            text, colour = f"{value:.3g}" if low else f"{value:.3f}", "white" if abs(value) > 0.6 * size else INK
+            axes.text(j, i, text, ha="center", va="center", color=colour)
         n = len(values)
         axes.set_xticks(range(n), [f"k{j}" for j in range(n)])
         axes.set_yticks(range(n), [f"q{i}" for i in range(n)])
@@ -273,9 +237,8 @@ def layers(figure: Figure, measured: Measured) -> None:
 
 def _label(axes: Axes, x: float, y: float, text: str, colour: str, area: float) -> None:
     """Write a label above a dot of `area` square points."""
-    axes.annotate(
-        text, (x, y), (0, 4 + (area / np.pi) ** 0.5), textcoords="offset points", ha="center", color=colour, zorder=4
-    )
+    above: Any = {"xytext": (0, 4 + (area / np.pi) ** 0.5), "textcoords": "offset points", "ha": "center"}
+    axes.annotate(text, (x, y), color=colour, zorder=4, **above)
 
 
 def _share(measured: Measured) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from headtohead.puzzles import reading
+from headtohead.puzzles import pictures, reading
 from headtohead.puzzles.base import Found, Measured, Puzzle
 from headtohead.puzzles.reach import Array
 
@@ -37,8 +37,8 @@ class OfPlaces(Puzzle):
         """The model with the weights that the answer sets."""
 
     @abc.abstractmethod
-    def place(self, i: int) -> int | None:
-        """The position that query i must attend to; None: any."""
+    def place(self, i: Array) -> Array:
+        """The positions that the queries i must attend to; negative: any."""
 
     def scores(self, answer: dict[str, Array], back: Array) -> Array | None:
         """The score of a key `back` tokens back, or None if the score depends on more than the distance."""
@@ -47,9 +47,9 @@ class OfPlaces(Puzzle):
     def measure(self, answer: dict[str, Array]) -> Measured:
         from headtohead.puzzles import heads
 
-        maps, _ = heads.run(self.model(answer), heads.texts(16, self.block))
-        asked = [(i, j) for i in range(self.block) if (j := self.place(i)) is not None]
-        i, j = np.array(asked).T
+        maps, _ = heads.run(self.model(answer), np.random.default_rng(0).integers(0, 16, size=(32, self.block)))
+        i = np.arange(self.block)
+        i, j = np.stack([i, self.place(i)])[:, self.place(i) >= 0]
         shares = maps[0][:, i, j]  # (B, rows)
         worst = int(shares.min(axis=0).argmin())
         target = maps[0][0].copy()
@@ -58,8 +58,6 @@ class OfPlaces(Puzzle):
         return Measured(maps[0][0], target, float(np.clip(1 - shares.min(), 0, 1)), detail)
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
-        from headtohead.puzzles import pictures
-
         back = np.linspace(0, self.block - 1, 16 * (self.block - 1) + 1)
         pictures.places(figure, measured, back, self.scores(answer, back))
 
@@ -82,6 +80,7 @@ class Previous(OfPlaces):
         "shift": "how many tokens back the query is rotated, such as 1.3",
         "scale": "factor of the scores, such as 5",
     }
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"shift": (-32, 32)}
     explanation = (
         "Sinusoidal positions are pairs (sin i·w, cos i·w). A rotation by the angle −s·w turns position i into "
         "position i − s. This rotation is the same matrix for all i, so a head can learn it. The score of the token s' "
@@ -101,21 +100,13 @@ class Previous(OfPlaces):
             f"of {self.block} tokens."
         )
 
-    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
-        return {
-            "shift": np.array(reading.number("shift", answer["shift"], -self.block, self.block)),
-            "scale": np.array(reading.number("scale", answer["scale"])),
-        }
-
     def model(self, answer: dict[str, Array]) -> LanguageModel:
         from headtohead.puzzles import heads
 
-        return heads.shifted(
-            float(answer["shift"]), float(answer["scale"]), width=PREVIOUS_WIDTH, block=self.block, vocab=16
-        )
+        return heads.shifted(float(answer["shift"]), float(answer["scale"]), width=PREVIOUS_WIDTH, block=self.block)
 
-    def place(self, i: int) -> int | None:
-        return i - 1 if i else None
+    def place(self, i: Array) -> Array:
+        return i - 1
 
     def scores(self, answer: dict[str, Array], back: Array) -> Array:
         return answer["scale"] * np.cos((back[:, None] - answer["shift"]) * self._frequencies()).sum(axis=1)
@@ -154,16 +145,13 @@ class FirstToken(OfPlaces):
             f"Choose its score, so that every token attends to the first token, in random texts of {self.block} tokens."
         )
 
-    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
-        return {"score": np.array(reading.number("score", answer["score"]))}
-
     def model(self, answer: dict[str, Array]) -> LanguageModel:
         from headtohead.puzzles import heads
 
         return heads.marked(float(answer["score"]), block=self.block)
 
-    def place(self, i: int) -> int | None:
-        return 0
+    def place(self, i: Array) -> Array:
+        return 0 * i
 
     def find(self) -> Found:
         score = sharp(1.0, self.block - 1)
@@ -218,8 +206,8 @@ class RotaryBack(OfPlaces):
 
         return heads.turned(answer["angle"], float(answer["scale"]), theta=self.theta, block=self.block)
 
-    def place(self, i: int) -> int | None:
-        return i - self.back if i >= self.back else None
+    def place(self, i: Array) -> Array:
+        return i - self.back
 
     def scores(self, answer: dict[str, Array], back: Array) -> Array:
         return answer["scale"] * np.cos(back[:, None] * self._frequencies() - answer["angle"]).sum(axis=1)
@@ -243,6 +231,7 @@ class RotaryBack(OfPlaces):
 class LinearBack(OfPlaces):
     number, name, title = 13, "linear", "Attend n tokens back with linear biases only"
     asks: ClassVar[dict[str, str]] = {"slope": "slope of the bias, above 0, such as 0.5"}
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"slope": (1e-9, 1e9)}
     explanation = (
         "The bias −slope·|i − j| falls with distance, so a nearer token always has a larger weight. The only token "
         "that a query can select is its own. In a long text the token n back gets e^(−n·m)·(1 − e^(−m)) of the "
@@ -264,16 +253,13 @@ class LinearBack(OfPlaces):
             f"attends to the token {self.back} back, in texts of {self.block} tokens."
         )
 
-    def read(self, answer: dict[str, Any]) -> dict[str, Array]:
-        return {"slope": np.array(reading.number("slope", answer["slope"], 1e-9, 1e9))}
-
     def model(self, answer: dict[str, Array]) -> LanguageModel:
         from headtohead.puzzles import heads
 
         return heads.sloped(float(answer["slope"]), block=self.block)
 
-    def place(self, i: int) -> int | None:
-        return i - self.back if i >= self.back else None
+    def place(self, i: Array) -> Array:
+        return i - self.back
 
     def scores(self, answer: dict[str, Array], back: Array) -> Array:
         return -answer["slope"] * back

@@ -20,21 +20,19 @@ def rows(name: str, given: Any) -> Array:
     try:
         values = np.array(given, dtype=float)
     except (TypeError, ValueError):
-        sizes = ", ".join(str(len(row)) if hasattr(row, "__len__") else "1" for row in given) if _is_list(given) else ""
-        raise InputError(
-            f"--{name} needs numbers in rows of one length" + (f"; the rows have {sizes} numbers" if sizes else "")
-        ) from None
+        raise InputError(f"--{name} needs numbers in rows of one length, such as 1,2;3,4") from None
     values = np.atleast_2d(values)
-    if values.ndim != 2 or values.size == 0:
-        raise InputError(f"--{name} is empty: give numbers such as 1,2,3")
-    if values.size > MOST:
-        raise InputError(f"--{name} has {values.size:,} numbers: give at most {MOST:,}")
-    if not np.isfinite(values).all():
-        raise InputError(f"--{name} has a number that is not finite: give numbers such as 1,2,3")
-    if np.abs(values).max() > LARGEST:
-        raise InputError(f"--{name} has a number beyond {LARGEST:g}: give smaller numbers")
-    if np.any((values != 0) & (np.abs(values) < 1 / LARGEST)):  # keeps quotients finite
-        raise InputError(f"--{name} has a number nearer to 0 than {1 / LARGEST:g}: give 0 or a larger number")
+    size = np.abs(values)
+    tiny = (size > 0) & (size < 1 / LARGEST)  # their quotients would be infinite
+    for wrong, problem in (
+        (values.ndim != 2 or values.size == 0, "is empty: give numbers such as 1,2,3"),
+        (values.size > MOST, f"has {values.size:,} numbers: give at most {MOST:,}"),
+        (not np.isfinite(values).all(), "has a number that is not finite: give numbers such as 1,2,3"),
+        ((size > LARGEST).any(), f"has a number beyond {LARGEST:g}: give smaller numbers"),
+        (tiny.any(), f"has a number nearer to 0 than {1 / LARGEST:g}: give 0 or a larger number"),
+    ):
+        if wrong:
+            raise InputError(f"--{name} {problem}")
     return values
 
 
@@ -83,10 +81,6 @@ def _number(name: str, word: str) -> float:
         shown = " ".join(word.split())[:40]
         what = f"'{shown}' is not a number" if shown else "a number is missing"
         raise InputError(f"--{name}: {what}; give numbers such as 1,2,3 or rows such as '1,2,3;4,5,6'") from None
-
-
-def _is_list(given: Any) -> bool:
-    return isinstance(given, list | tuple)
 
 
 def _example(length: int) -> str:
