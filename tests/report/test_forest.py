@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import re
 
-from headtohead.report.forest import forest
+from headtohead.figures.style import svg
+from headtohead.outcome.outcome import Verdicts
+from headtohead.report.forest import drawing
 from helpers.verdicts import judged
+
+
+def forest(verdicts: Verdicts) -> str:
+    return svg(drawing(verdicts, {}))
 
 
 def drawn(svg: str) -> list[str]:
@@ -13,10 +19,10 @@ def drawn(svg: str) -> list[str]:
 
 
 def test_long_names_leave_room_for_the_forest():
-    svg = forest(judged("L" * 300, "中文 🦄", "Rope"))  # warnings are errors here
-    assert "L" * 40 not in svg
-    assert any("…" in label for label in drawn(svg))
-    assert "中文 🦄" in drawn(svg)
+    figure = forest(judged("L" * 300, "中文 🦄", "Rope"))  # warnings are errors here
+    assert "L" * 40 not in figure
+    assert any("…" in label for label in drawn(figure))
+    assert "中文 🦄" in drawn(figure)
 
 
 def test_arms_without_pairs_give_the_reason_in_the_forest():

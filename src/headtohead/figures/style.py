@@ -9,9 +9,8 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,27 +27,10 @@ INK, QUIET, GRID, BAND = "#1f2430", "#667085", "#e4e7ec", "#f2f4f7"
 ARMS = ["#000000", "#0072b2", "#d55e00", "#00845f", "#b9578b", "#a86f00", "#2a86bf", "#7a5c00", "#8a2be2"]
 # dashes distinguish arms without colour; lengths on and off, in points
 DASHES: list[tuple[float, ...]] = [
-    (),
-    (6, 2.5),
-    (1.5, 2),
-    (7, 2.5, 1.5, 2.5),
-    (12, 3),
-    (4, 1.5, 1, 1.5, 1, 1.5),
-    (3, 3),
-    (10, 2, 4, 2),
+    *((), (6, 2.5), (1.5, 2), (7, 2.5, 1.5, 2.5), (12, 3)),
+    *((4, 1.5, 1, 1.5, 1, 1.5), (3, 3), (10, 2, 4, 2)),
 ]
-DOTS = (
-    "o",
-    "s",
-    "^",
-    "D",
-    "v",
-    "P",
-    "X",
-    "*",
-    "<",
-    ">",
-)  # markers distinguish arms without colour where there are no lines
+DOTS = "os^DvPX*<>"  # markers distinguish arms without colour where there are no lines
 
 
 def shortened(names: list[str], most: int = 30) -> list[str]:
@@ -105,66 +87,50 @@ def line_look(number: int) -> dict[str, Any]:
     return {"color": ARMS[number % len(ARMS)], "ls": (0, dash) if dash else "-"}
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure that is complete except for the names of the arms."""
+def saved(figure: Figure, kind: str, **options: Any) -> bytes:
+    """The figure as a png, svg or pdf file; the same figure gives the same bytes.
 
-    figure: Figure
-    name: Callable[[Callable[[str], str]], object]  # writes the names, each changed by the given function
+    matplotlib's font lacks some scripts that browsers have. The layout is therefore computed with other characters of
+    the same width in their place.
+    """
+    from matplotlib.text import Text
 
-    def svg(self, says: str = "") -> str:
-        """The figure as SVG, with `says` as its description for screen readers."""
-        text = self._saved("svg").decode()
-        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-        # a prefix makes ids unique on a page with several figures
-        prefix = f"f{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
-        text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", text)
-        text = text[text.index("<svg") :]
-        return text.replace("<svg ", f'<svg role="img" aria-label="{escape(says)}" ', 1) if says else text
-
-    def pdf(self) -> bytes:
-        """The figure as PDF."""
-        return self._saved("pdf")
-
-    def png(self) -> bytes:
-        """The figure as PNG on white, 200 dots per inch, for text processors and slides."""
-        return self._saved("png")
-
-    def _saved(self, kind: str) -> bytes:
-        """The figure as a file.
-
-        matplotlib's font lacks some scripts that browsers have. The layout is therefore computed with other characters
-        of the same width in their place.
-        """
-        buffer = io.BytesIO()
-        metadata: Any = {
-            "svg": {"Date": None, "Creator": None},
-            "pdf": {"CreationDate": None},
-            "png": {"Software": None},
-        }
-        paper: Any = {"dpi": 200} if kind == "png" else {"transparent": True}
-        with looks(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-            self.name(lambda label: "".join("W" if wide(letter) > 1 else letter for letter in label))
-            self.figure.draw_without_rendering()
-            self.figure.set_layout_engine("none")
-            self.name(str)
-            self.figure.savefig(buffer, format=kind, metadata=metadata[kind], **paper)
-        return buffer.getvalue()
+    buffer = io.BytesIO()
+    metadata: Any = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+    with looks(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        texts = {text: said for text in figure.findobj(Text) if wide(said := text.get_text()) > len(said)}
+        for text, said in texts.items():
+            text.set_text("".join("W" if wide(letter) > 1 else letter for letter in said))
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for text, said in texts.items():
+            text.set_text(said)
+        figure.savefig(buffer, format=kind, metadata=metadata[kind], **options)
+    return buffer.getvalue()
 
 
-def legend_below(figure: Figure, handles: Any, labels: list[str]) -> Callable[[Callable[[str], str]], object]:
-    """Put the legend below the plot, where it covers nothing. Returns the function that writes its names."""
-    short = shortened(labels)
-    legend = figure.legend(
-        handles, short, loc="outside lower center", frameon=False, ncols=columns_of(short), handlelength=3.6
-    )
+def svg(figure: Figure, says: str = "") -> str:
+    """The figure as SVG for a page, with `says` as its description for screen readers."""
+    text = saved(figure, "svg", transparent=True).decode()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # a prefix makes ids unique on a page with several figures
+    prefix = f"f{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", text)
+    text = text[text.index("<svg") :]
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(says)}" ', 1) if says else text
 
-    def write_names(change: Callable[[str], str]) -> None:
-        for text, label in zip(legend.get_texts(), short, strict=True):
-            text.set_text(change(label))
 
-    return write_names
+def plain_axes(axes: Any) -> None:
+    """Draw a grid, and no frame above and to the right."""
+    axes.grid(color=GRID)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def legend_below(figure: Figure, handles: Any, labels: list[str], most: int = 30) -> None:
+    """Put the legend below the plot, where it covers nothing."""
+    short = shortened(labels, most)
+    figure.legend(handles, short, loc="outside lower center", frameon=False, ncols=columns_of(short), handlelength=3.6)
 
 
 def columns_of(labels: list[str]) -> int:

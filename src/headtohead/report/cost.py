@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headtohead.figures.style import ARMS, DOTS, GRID, WIDTH, Drawing, columns_of, legend_below, looks, shortened
+from headtohead.figures.style import ARMS, DOTS, WIDTH, columns_of, legend_below, looks, plain_axes, shortened
 from headtohead.outcome.metrics import text_of
 from headtohead.report.facts import Cost
 from headtohead.report.number_text import far_off, is_share, short
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 SIDES = (("step_ms", "ms a step, here"), ("flops", "FLOPs a step"))
 
 
-def drawing(costs: Sequence[Cost], metric: str, better: str) -> Drawing | None:
+def drawing(costs: Sequence[Cost], metric: str, better: str) -> Figure | None:
     """A panel for each kind of cost that is known; None if none is."""
     sides = [(name, label) for name, label in SIDES if any(getattr(c, name) for c in costs)]
     if not sides:
@@ -25,47 +28,42 @@ def drawing(costs: Sequence[Cost], metric: str, better: str) -> Drawing | None:
     seen = [scale * v for c in costs if c.arm not in beyond for v in c.values]
     low, high = (min(seen), max(seen)) if beyond else (-math.inf, math.inf)
     room = (0.08 * (high - low) or 0.01 * abs(high) or 1.0) if beyond else 0.0
-    limits = low - room, high + room  # infinite if everything fits
     rows = math.ceil(len(labels) / columns_of(shortened(labels)))
     with looks() as new:
         figure = new(figsize=(WIDTH, 3.2 + 0.21 * rows), layout="constrained")
         panels = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
         handles: list[Any] = []
         for axes, (name, label) in zip(panels, sides, strict=True):
-            handles = [_arm(axes, c, getattr(c, name), scale, limits) for c in costs]
+            handles = [_arm(axes, c, getattr(c, name), scale, low - room, high + room) for c in costs]
             axes.set_xlabel(label)
             axes.margins(x=0.12)
             if beyond:
-                axes.set_ylim(limits[0] - 0.5 * room, limits[1] + 0.5 * room)
-            axes.grid(color=GRID)
-            axes.spines[["top", "right"]].set_visible(False)
+                axes.set_ylim(low - 1.5 * room, high + 1.5 * room)
+            plain_axes(axes)
         way = "down" if better == "lower" else "up"
         panels[0].set_ylabel(f"{metric}{', %' if scale == 100 else ''}\n{way} and left is better")
-        return Drawing(figure, legend_below(figure, handles, labels))
+        legend_below(figure, handles, labels)
+        return figure
 
 
-def _arm(axes: Any, cost: Cost, x: float | None, scale: int, limits: tuple[float, float]) -> Any:
+def _arm(axes: Any, cost: Cost, x: float | None, scale: int, low: float, high: float) -> Any:
     """Draw the mean as a mark and each seed as a tick; values beyond the limits are arrows at the edge."""
-    look: Any = {"color": ARMS[cost.number % len(ARMS)], "marker": DOTS[cost.number % len(DOTS)], "ls": "none"}
-    handle = axes.plot([], [], ms=8, **look)[0]
+    colour, mark = ARMS[cost.number % len(ARMS)], DOTS[cost.number % len(DOTS)]
+    (handle,) = axes.plot([], [], mark, ms=8, color=colour)
     if x is None:
         return handle
-    low, high = limits
-    inside = [scale * v for v in cost.values if low <= scale * v <= high]
-    axes.plot([x] * len(inside), inside, "_", color=look["color"], ms=9, alpha=0.5)
-    for edge, mark in ((low, "v"), (high, "^")):
-        if any(
-            min(max(scale * v, low), high) != scale * v and (v * scale > high) == (edge == high) for v in cost.values
-        ):
-            axes.plot([x], [edge], mark, color=look["color"], ms=4, alpha=0.5)
-    mean, edge = scale * cost.mean, min(max(scale * cost.mean, low), high)
-    if mean == edge:
-        axes.plot([x], [mean], ms=8, mec="white", mew=0.8, zorder=3, **look)
-    else:
-        up = mean > high
-        axes.plot([x], [edge], "^" if up else "v", color=look["color"], ms=8, zorder=3)
-        beside: Any = {"textcoords": "offset points", "va": "center", "color": look["color"]}
-        axes.annotate(short(mean), (x, edge), (8, 0), **beside)
+
+    def draw(y: float, mark: str, **look: Any) -> None:
+        mark = "v" if y < low else "^" if y > high else mark
+        axes.plot([x], [min(max(y, low), high)], mark, color=colour, **look)
+
+    for value in cost.values:
+        draw(scale * value, "_", ms=9 if low <= scale * value <= high else 4, alpha=0.5)
+    mean = scale * cost.mean
+    draw(mean, mark, ms=8, mec="white", mew=0.8, zorder=3)
+    if not low <= mean <= high:
+        beside: Any = {"textcoords": "offset points", "va": "center", "color": colour}
+        axes.annotate(short(mean), (x, high if mean > high else low), (8, 0), **beside)
     return handle
 
 
@@ -77,10 +75,8 @@ def _beyond(costs: Sequence[Cost], better: str) -> set[str]:
 
 def beyond_text(costs: Sequence[Cost], metric: str, better: str) -> str:
     """The values of arms beyond the edge, as text."""
-    beyond = _beyond(costs, better) if costs else set()
-    told = [
-        f"{c.arm} at {text_of(metric, c.mean) if is_share(metric) else short(c.mean)}" for c in costs if c.arm in beyond
-    ]
+    beyond = [c for c in costs if c.arm in _beyond(costs, better)]
+    told = [f"{c.arm} at {text_of(metric, c.mean) if is_share(metric) else short(c.mean)}" for c in beyond]
     return f"Beyond the edge, where arrows point: {'; '.join(told)}." if told else ""
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headtohead.figures.style import GRID, INK, WIDTH, Drawing, legend_below, line_look, looks
+from headtohead.figures.style import INK, WIDTH, legend_below, line_look, looks, plain_axes
 from headtohead.report.findings import Evolved
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MEASURES = {"entropy": "entropy, nats", "distance": "distance, tokens", "previous": "on the one before"}
 
 
-def drawing(found: Sequence[Evolved]) -> Drawing:
+def drawing(found: Sequence[Evolved]) -> Figure:
     """A row for each head, a column for each measure, a line for each arm with the range of its seeds."""
     heads = found[0].heads
     with looks() as new:
@@ -31,17 +34,17 @@ def drawing(found: Sequence[Evolved]) -> Drawing:
             handles.append(line)
         for row, column in np.ndindex(panels.shape):
             axes = panels[row, column]
-            axes.grid(color=GRID)
+            plain_axes(axes)
             axes.tick_params(labelsize=8)
             axes.ticklabel_format(axis="y", useOffset=False)
-            axes.spines[["top", "right"]].set_visible(False)
             if column == 0:
                 axes.set_ylabel("layer {}\nhead {}".format(*heads[row]), fontsize=9, color=INK)
             if row == 0:
                 axes.set_title(list(MEASURES.values())[column], fontsize=9, loc="left")
             if row == len(heads) - 1:
                 axes.set_xlabel("step", fontsize=9)
-        return Drawing(figure, legend_below(figure, handles, [arm.arm for arm in found]))
+        legend_below(figure, handles, [arm.arm for arm in found])
+        return figure
 
 
 def says(found: Sequence[Evolved]) -> str:

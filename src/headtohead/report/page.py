@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from headtohead.figures.style import svg
 from headtohead.outcome.metrics import UNITS, figure_of, text_of
 from headtohead.outcome.outcome import Outcome, Verdicts
 from headtohead.outcome.wording import lines_under, p_text, parameters_text, r_text, share_text, word
@@ -72,6 +73,7 @@ def page(outcome: Outcome, extras: Extras | None = None, made_of: str = "") -> s
     tables = [_table(outcome, title) for title in outcome.titles]
     first = outcome.titles[0]
     live = any(table["chart"] for table in tables)
+    evolved = extras.evolution if extras else ()
     return (
         _templates()
         .get_template("study.html")
@@ -90,7 +92,7 @@ def page(outcome: Outcome, extras: Extras | None = None, made_of: str = "") -> s
             machines=facts.machines(outcome),
             extras=extras,
             broken=[audit for audit in extras.audits if audit.broken] if extras else [],
-            evolution=_evolution(extras),
+            evolution=svg(heads.drawing(evolved), heads.says(evolved)) if evolved else "",
             vega=interactive.vega() if live else "",
         )
     )
@@ -98,7 +100,7 @@ def page(outcome: Outcome, extras: Extras | None = None, made_of: str = "") -> s
 
 def _table(outcome: Outcome, title: str) -> dict[str, Any]:
     """The values that the templates show for one table of arms. A tuned study has two tables."""
-    verdicts = outcome.table(title)
+    verdicts, dots = outcome.table(title), outcome.differences(title)
     learned, paid = study_curves.along(outcome, title), facts.costs(outcome, title)
     bought = cost.drawing(paid, verdicts.metric, verdicts.better)
     return {
@@ -106,16 +108,16 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
         "verdicts": verdicts,
         "sentence": sentence(verdicts),
         "table": verdict_table(verdicts),
-        "forest": _forest(outcome, verdicts) if len(verdicts) else None,
-        "forest_notes": forest.forest_beyond(verdicts, outcome.differences(title)),
+        "forest": svg(forest.drawing(verdicts, dots), forest.says(verdicts, dots)) if len(verdicts) else None,
+        "forest_notes": forest.beyond_text(verdicts, dots),
         "band": verdicts.noise is not None and math.isfinite(verdicts.noise.verdict.low),
         "along": learned,
         "over_seeds": "" if learned is None else learned.over_seeds(verdicts.seeds > study_curves.CURVE_SEEDS),
         "along_notes": "" if learned is None else study_curves.notes(learned),
         "chart": None if learned is None else interactive.chart(learned),
-        "curves": None if learned is None else study_curves.drawing(learned).svg(study_curves.says(learned)),
+        "curves": None if learned is None else svg(study_curves.drawing(learned), study_curves.says(learned)),
         "costs": paid,
-        "cost": None if bought is None else bought.svg(cost.says(paid, verdicts.metric, verdicts.better)),
+        "cost": None if bought is None else svg(bought, cost.says(paid, verdicts.metric, verdicts.better)),
         "cost_notes": cost.beyond_text(paid, verdicts.metric, verdicts.better),
         "without_runs": facts.without_runs(outcome, title),
         "differs": facts.configurations(outcome, title),
@@ -123,26 +125,6 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
         "latex": paste.latex(verdicts),
         "markdown": paste.markdown(verdicts),
     }
-
-
-def _forest(outcome: Outcome, verdicts: Verdicts) -> str:
-    return forest.forest_drawing(verdicts, outcome.differences(verdicts.title)).svg(_forest_says(outcome, verdicts))
-
-
-def _forest_says(outcome: Outcome, verdicts: Verdicts) -> str:
-    told = [
-        f"{row.arm} {amount(verdicts.metric, row.verdict.difference) if row.verdict.pairs else '–'} "
-        f"({between(verdicts.metric, row.verdict.low, row.verdict.high)}), {word(row)}"
-        for row in verdicts
-    ]
-    said = f"Differences from {verdicts.control} in {verdicts.metric}, with 95 % intervals. {'; '.join(told)}."
-    return f"{said} {forest.forest_beyond(verdicts, outcome.differences(verdicts.title))}".strip()
-
-
-def _evolution(extras: Extras | None) -> str:
-    if extras is None or not extras.evolution:
-        return ""
-    return heads.drawing(extras.evolution).svg(heads.says(extras.evolution))
 
 
 def write_report(outcome: Outcome, extras: Extras | None = None, made_of: str = "") -> Path:

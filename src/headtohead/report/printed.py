@@ -8,12 +8,16 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headtohead.errors import Unavailable
-from headtohead.figures.style import Drawing
+from headtohead.figures.style import saved
 from headtohead.outcome.outcome import Outcome
 from headtohead.report import cost, facts, forest, paste, study_curves
 from headtohead.run import store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 ELSEWHERE = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
@@ -57,6 +61,13 @@ CAPTIONS = {
     "curves": "{metric} during training: means over the seeds.{more}",
     "cost": "Cost of a training step against {metric}.{more}",
 }
+FIGURE = """\\begin{{figure}}
+\\centering
+\\includegraphics[width=\\linewidth]{{{name}.pdf}}
+\\caption{{{caption}}}
+\\label{{fig:{name}}}
+\\end{{figure}}
+"""
 
 
 def make_folder(folder: Path) -> None:
@@ -81,12 +92,12 @@ def write_figures(outcome: Outcome, folder: Path) -> list[Path]:
         verdicts = outcome.table(title)
         for name, drawing, metric, more in _drawn(outcome, title):
             path = folder / f"{name}{mark}.pdf"
-            store.write_whole(path, drawing.pdf())
-            store.write_whole(path.with_suffix(".png"), drawing.png())
+            store.write_whole(path, saved(drawing, "pdf", transparent=True))
+            store.write_whole(path.with_suffix(".png"), saved(drawing, "png", dpi=200))  # for slides
             written += [path, path.with_suffix(".png")]
             more = f" {paste.tex(more)}" if more else ""
             says = CAPTIONS[name].format(control=paste.tex(verdicts.control), metric=paste.tex(metric), more=more)
-            included.append(_included(path.stem, says))
+            included.append(FIGURE.format(name=path.stem, caption=says))
         path = folder / f"table{mark}.tex"
         store.write_whole(path, paste.latex(verdicts))
         written.append(path)
@@ -96,25 +107,18 @@ def write_figures(outcome: Outcome, folder: Path) -> list[Path]:
     return [*written, path]
 
 
-def _drawn(outcome: Outcome, title: str) -> Iterator[tuple[str, Drawing, str, str]]:
+def _drawn(outcome: Outcome, title: str) -> Iterator[tuple[str, Figure, str, str]]:
     """Name, drawing, metric and notes of every figure."""
-    verdicts, arms = outcome.table(title), facts.without_runs(outcome, title)
+    verdicts = outcome.table(title)
     if len(verdicts):
         dots = outcome.differences(title)
-        yield "forest", forest.forest_drawing(verdicts, dots), verdicts.metric, forest.forest_beyond(verdicts, dots)
+        yield "forest", forest.drawing(verdicts, dots), verdicts.metric, forest.beyond_text(verdicts, dots)
     learned = study_curves.along(outcome, title)
     if learned is not None:
         yield "curves", study_curves.drawing(learned), learned.name, study_curves.notes(learned)
     paid = facts.costs(outcome, title)
     drawing = cost.drawing(paid, verdicts.metric, verdicts.better)
     if drawing is not None:
-        notes = " ".join(filter(None, (cost.beyond_text(paid, verdicts.metric, verdicts.better), arms)))
+        without = facts.without_runs(outcome, title)
+        notes = " ".join(filter(None, (cost.beyond_text(paid, verdicts.metric, verdicts.better), without)))
         yield "cost", drawing, verdicts.metric, notes
-
-
-def _included(name: str, caption: str) -> str:
-    return (
-        "\\begin{figure}\n\\centering\n"
-        f"\\includegraphics[width=\\linewidth]{{{name}.pdf}}\n\\caption{{{caption}}}\n\\label{{fig:{name}}}\n"
-        "\\end{figure}\n"
-    )

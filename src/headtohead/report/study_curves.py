@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headtohead.errors import InputError
-from headtohead.figures.style import GRID, WIDTH, Drawing, columns_of, legend_below, line_look, looks, shortened
+from headtohead.figures.style import WIDTH, columns_of, legend_below, line_look, looks, plain_axes, shortened
 from headtohead.outcome.metrics import figure_of
 from headtohead.outcome.outcome import Outcome
 from headtohead.report import facts
 from headtohead.report.number_text import far_off, is_share, joined, short
 from headtohead.run.store import Record
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 CURVE_SEEDS = 12  # of each arm; more would not change the picture
 FEWER = 3  # arms with fewer seeds than others that are named
 SPREADS = 6  # with more arms the bands of lowest to highest would hide the lines
-
-
-Lines = dict[str, tuple[list[int], np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -30,28 +30,25 @@ class Along:
 
     name: str  # such as validation/loss
     percent: bool
-    lines: Lines
+    lines: dict[str, tuple[list[int], np.ndarray]]
     numbers: dict[str, int]  # an arm's place in the table, which decides its colour in every figure
-    seeds: int  # of each arm at most, as drawn
+    first: int  # the first step that is shown: the loss before training would flatten the rest
     top: float  # of the figure; infinite unless some arm lies far beyond the others
     absent: str  # arms that have no line, and why
+
+    @property
+    def seeds(self) -> int:
+        """Of each arm at most, as drawn."""
+        return max(len(values) for _, values in self.lines.values())
 
     @property
     def bands(self) -> bool:
         return len(self.numbers) <= SPREADS
 
     @property
-    def first(self) -> int:
-        """The first step that is shown: the loss before training would flatten the rest."""
-        return _first(self.lines, self.percent)
-
-    @property
     def beyond(self) -> list[str]:
         """Arms that are cut at the top."""
-        return [arm for arm, (steps, values) in self.lines.items() if (self._seen(steps, values) > self.top).any()]
-
-    def _seen(self, steps: list[int], values: np.ndarray) -> np.ndarray:
-        return values[:, [n for n, step in enumerate(steps) if step >= self.first]]
+        return [arm for arm, line in self.lines.items() if (_shown(*line, self.first) > self.top).any()]
 
     def over_seeds(self, first: bool = False) -> str:
         """over 6 seeds, of Rope 4"""
@@ -63,92 +60,86 @@ class Along:
         return said + (f", of {joined([f'{arm} {counts[arm]}' for arm in fewer])}" if fewer else "")
 
 
+def _shown(steps: list[int], values: np.ndarray, first: int) -> np.ndarray:
+    return values[:, np.searchsorted(steps, first) :]
+
+
 def along(outcome: Outcome, title: str) -> Along | None:
     """The curves of the complete runs; None without evaluations during training."""
     figure, name = figure_of(outcome.metric), ""
-    table = outcome.record.table(title)
-    scale = 100 if is_share(outcome.metric) else 1
-    lines: Lines = {}
-    for arm in table.arms:
+    arms = [arm.name for arm in outcome.record.table(title).arms]
+    percent = is_share(outcome.metric)
+    lines, unseen = {}, []
+    for arm in arms:
         per_seed: list[dict[int, float]] = []
-        done = [row for row in outcome.rows[title, arm.name] if row.status == "complete"]
+        done = [row for row in outcome.rows[title, arm] if row.status == "complete"]
         for row in done[:CURVE_SEEDS]:
-            looked = _looks(outcome, row.run)
-            name = name or _set_watched(looked, figure)
-            points = {m["step"]: scale * m[f"{name}/{figure}"] for m in looked if m.get(f"{name}/{figure}") is not None}
-            if points:
+            try:
+                evaluations = Record.at(outcome.home, row.run).metrics
+            except InputError:  # a damaged file: the table reports it
+                continue
+            name = name or _set_watched(evaluations, figure)
+            key = f"{name}/{figure}"
+            if points := {m["step"]: m[key] for m in evaluations if m.get(key) is not None}:
                 per_seed.append(points)
         steps = sorted(set.intersection(*(set(p) for p in per_seed))) if per_seed else []
         if len(steps) > 1:
-            lines[arm.name] = steps, np.array([[p[s] for s in steps] for p in per_seed])
+            lines[arm] = steps, (100 if percent else 1) * np.array([[p[s] for s in steps] for p in per_seed])
+        elif done:
+            unseen.append(arm)
     if not lines:
         return None
-    seeds = max(len(values) for _, values in lines.values())
-    numbers = {arm.name: n for n, arm in enumerate(table.arms)}
-    complete = {arm for arm in numbers if any(row.status == "complete" for row in outcome.rows[title, arm])}
-    unseen = [arm for arm in numbers if arm in complete and arm not in lines]
+    every = sorted({step for steps, _ in lines.values() for step in steps})
+    first = every[0] if percent or len(every) < 3 else every[1]
+    shown = {arm: v for arm, line in lines.items() if (v := _shown(*line, first)).size}
     absent = [facts.without_runs(outcome, title)]
     absent += [f"Not drawn: {joined(unseen)}, evaluated less than twice during training."] if unseen else []
-    top = math.inf if scale == 100 else _top(lines)
-    return Along(f"{name}/{figure}", scale == 100, lines, numbers, seeds, top, " ".join(filter(None, absent)))
+    numbers = {arm: n for n, arm in enumerate(arms)}
+    top = math.inf if percent else _top(shown)
+    return Along(f"{name}/{figure}", percent, lines, numbers, first, top, " ".join(filter(None, absent)))
 
 
-def _first(lines: Lines, percent: bool) -> int:
-    steps = sorted({step for steps, _ in lines.values() for step in steps})
-    return steps[0] if percent or len(steps) < 3 else steps[1]
-
-
-def _top(lines: Lines) -> float:
+def _top(shown: dict[str, np.ndarray]) -> float:
     """The upper limit of the figure: arms that diverge would flatten all others."""
-    first = _first(lines, percent=False)
-    seen = {arm: v[:, [n for n, step in enumerate(steps) if step >= first]] for arm, (steps, v) in lines.items()}
-    ends = sorted(float(v[:, -1].mean()) for v in seen.values() if v.size)
+    ends = sorted(float(v[:, -1].mean()) for v in shown.values())
     if not ends:
         return math.inf
     middle = ends[(len(ends) - 1) // 2]  # of two the lower
-    beyond = far_off({arm: float(abs(v - middle).max()) for arm, v in seen.items() if v.size}, abs(middle))
-    kept = [v for arm, v in seen.items() if v.size and arm not in beyond]
+    beyond = far_off({arm: float(abs(v - middle).max()) for arm, v in shown.items()}, abs(middle))
+    kept = [v for arm, v in shown.items() if arm not in beyond]
     low, high = min(float(v.min()) for v in kept), max(float(v.max()) for v in kept)
     return high + 0.05 * ((high - low) or abs(high) or 1.0) if beyond else math.inf
 
 
-def _set_watched(looked: list[dict[str, Any]], figure: str) -> str:
+def _set_watched(evaluations: list[dict[str, Any]], figure: str) -> str:
     """The set of the curves: validation if there is one, else a watched test set, else training."""
-    found = {key.rpartition("/")[0] for line in looked for key in line if key.endswith(f"/{figure}")}
+    found = {key.rpartition("/")[0] for line in evaluations for key in line if key.endswith(f"/{figure}")}
     tests = sorted(found - {"validation", "train", "test"})
     return next((name for name in ("validation", "test", *tests, "train") if name in found), "")
 
 
-def _looks(outcome: Outcome, run: str) -> list[dict[str, Any]]:
-    try:
-        return Record.at(outcome.home, run).metrics
-    except InputError:  # a damaged file: the table reports it
-        return []
-
-
-def drawing(found: Along) -> Drawing:
+def drawing(found: Along) -> Figure:
     """The static figure, for print and without scripts."""
-    lines, labels = found.lines, list(found.lines)
-    rows = math.ceil(len(lines) / columns_of(shortened(labels)))
+    labels = list(found.lines)
+    rows = math.ceil(len(labels) / columns_of(shortened(labels)))
     with looks() as new:
         figure = new(figsize=(WIDTH, 3.4 + 0.21 * rows), layout="constrained")
         axes = figure.subplots()
         handles = []
-        for arm, (every, values) in lines.items():
+        for arm, (every, values) in found.lines.items():
             look = line_look(found.numbers[arm])
             steps = [step for step in every if step >= found.first]
-            shown = np.minimum(values[:, len(every) - len(steps) :], found.top)
-            mean = np.minimum(values[:, len(every) - len(steps) :].mean(axis=0), found.top)
+            whole = _shown(every, values, found.first)
+            mean, shown = np.minimum(whole.mean(axis=0), found.top), np.minimum(whole, found.top)
             handles += axes.plot(steps, mean, lw=2 if found.numbers[arm] == 0 else 1.6, **look)
             if found.bands and steps:
                 axes.fill_between(steps, shown.min(axis=0), shown.max(axis=0), color=look["color"], alpha=0.10, lw=0)
             cut = [step for step, value in zip(steps, mean, strict=True) if value == found.top]
             axes.plot(cut, [found.top] * len(cut), "^", color=look["color"], ms=6, clip_on=False)
-        axes.set_xlabel("step")
-        axes.set_ylabel(found.name + (", %" if found.percent else ""))
-        axes.grid(color=GRID)
-        axes.spines[["top", "right"]].set_visible(False)
-        return Drawing(figure, legend_below(figure, handles, labels))
+        axes.set(xlabel="step", ylabel=found.name + (", %" if found.percent else ""))
+        plain_axes(axes)
+        legend_below(figure, handles, labels)
+        return figure
 
 
 def says(found: Along) -> str:
