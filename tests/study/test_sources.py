@@ -18,7 +18,7 @@ a = Study("Is it?", Arm(), vary=(), command="h2h run a.py", takes="no time")
 
 
 @pytest.fixture
-def source(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     (tmp_path / "recipes").mkdir()
@@ -29,7 +29,8 @@ def rows_of_mine() -> list[dict[str, str]]:
     return [row for row in recipe_rows() if row["recipe"] == "mine"]
 
 
-def test_every_recipe_has_a_question_and_a_command(source: Path) -> None:
+@pytest.mark.usefixtures("source")
+def test_every_recipe_has_a_question_and_a_command() -> None:
     assert len(recipe_names()) > 10
     rows = recipe_rows()
     assert {row["recipe"] for row in rows} == recipe_names().keys() - {"published/documents"}
