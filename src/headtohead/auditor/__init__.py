@@ -16,10 +16,9 @@ from typing import TypeGuard
 from torch import nn
 
 from headtohead.auditor import consistency, information, learning, weights
-from headtohead.auditor.check import Check
 from headtohead.auditor.module import Claims, from_module
 from headtohead.auditor.parts import PART_CHECKS, small
-from headtohead.auditor.report import Finding, Report
+from headtohead.auditor.report import Check, Finding, Report
 from headtohead.auditor.subject import Subject, from_spec
 from headtohead.data.pretrained_checkpoints import is_checkpoint
 from headtohead.errors import InputError, it_has, nearest

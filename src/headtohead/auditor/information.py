@@ -9,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from headtohead.auditor.check import check
-from headtohead.auditor.report import Outcome, broken, does_not_apply, proved
+from headtohead.auditor.report import Broken, DoesNotApply, check
 from headtohead.auditor.subject import Mode, Subject
 from headtohead.auditor.trace import inputs_with_gradient
 
@@ -48,42 +47,39 @@ def _future_pairs(seen: Tensor) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda p: (p[1] - p[0], p[0]))
 
 
-def _broken_by_pair(pairs: list[tuple[int, int]], mode: str) -> Outcome:
+def _broken_by_pair(pairs: list[tuple[int, int]], mode: str) -> Broken:
     (i, j), more = pairs[0], len(pairs) - 1
-    return broken(f"in {mode}, position {i} saw position {j}" + (f" ({more} more such pairs)" if more else ""))
+    return Broken(f"in {mode}, position {i} saw position {j}" + (f" ({more} more such pairs)" if more else ""))
 
 
-def _no_future(s: Subject) -> Outcome | None:
+def _require_tokens(s: Subject) -> None:
     if s.gives == "classes":
-        return does_not_apply("it gives one result per text, so there are no later tokens to leak")
-    return None
+        raise DoesNotApply("it gives one result per text, so there are no later tokens to leak")
 
 
 @check("future-gradient", "no output has a gradient to a later token", LEAK)
-def future_gradient(s: Subject) -> Outcome:
-    if stop := _no_future(s):
-        return stop
+def future_gradient(s: Subject) -> str:
+    _require_tokens(s)
     for mode in MODES:
         size = influence(s, mode)
         if size is None:
-            return does_not_apply("there is no gradient to the tokens; see future-tokens and future-length")
+            raise DoesNotApply("there is no gradient to the tokens; see future-tokens and future-length")
         pairs = _future_pairs(size > s.tolerance)
         if pairs and not s.causal:
-            return does_not_apply(
+            raise DoesNotApply(
                 f"not claimed to be causal, and position {pairs[0][0]} sees position {pairs[0][1]}; "
                 "if it should not, add --causal"
             )
         if pairs:
-            return _broken_by_pair(pairs, mode)
-    return proved(f"all {s.length * (s.length - 1) // 2} pairs, evaluation and training")
+            raise _broken_by_pair(pairs, mode)
+    return f"all {s.length * (s.length - 1) // 2} pairs, evaluation and training"
 
 
 @check("future-tokens", "no output changes when later tokens change", LEAK)
-def future_tokens(s: Subject) -> Outcome:
-    if stop := _no_future(s):
-        return stop
+def future_tokens(s: Subject) -> str:
+    _require_tokens(s)
     if not s.causal:
-        return does_not_apply("not claimed to be causal; if it should be, add --causal")
+        raise DoesNotApply("not claimed to be causal; if it should be, add --causal")
     T = s.length
     base, other = s.text(1), s.text(1, seed=5)
     other = torch.where(other == base, s.text(1, seed=6), other)
@@ -103,19 +99,19 @@ def future_tokens(s: Subject) -> Outcome:
         gap = s.differs(after, before)  # (rows, T)
         pairs = _future_pairs(gap[1 : T + 1].T)
         if pairs:
-            return _broken_by_pair(pairs, mode)
+            raise _broken_by_pair(pairs, mode)
         for n, row in enumerate(gap[3 * T - 1 :, : T // 2 + 1]):
             if row.any():
                 where = f"position {int(row.nonzero()[0])} changed when everything after position {T // 2}"
-                return broken(f"in {mode}, {where} became token {int(special[n])}")
+                raise Broken(f"in {mode}, {where} became token {int(special[n])}")
         for rows, what in ((gap[T + 1 : 2 * T], "other tokens"), (gap[2 * T : 3 * T - 1], "padding")):
             hits = [(i, c) for c, i in rows.nonzero().tolist() if i <= c]
             if hits:
                 i, c = min(hits, key=lambda h: (h[1] - h[0], h[0]))
-                return broken(f"in {mode}, position {i} changed when everything after position {c} became {what}")
+                raise Broken(f"in {mode}, position {i} changed when everything after position {c} became {what}")
     if found := _leaks_when_long(s):
-        return broken(found)
-    return proved(
+        raise Broken(found)
+    return (
         f"changed each later token, all later tokens, and all to padding or one id; evaluation and training; "
         f"up to {max(s.length, s.longest)} tokens"
     )
@@ -138,13 +134,12 @@ def _leaks_when_long(s: Subject) -> str | None:
 
 
 @check("future-length", "no output changes when the text is cut short", LEAK)
-def future_length(s: Subject) -> Outcome:
-    if stop := _no_future(s):
-        return stop
+def future_length(s: Subject) -> str:
+    _require_tokens(s)
     if not s.causal:
-        return does_not_apply("not claimed to be causal; if it should be, add --causal")
+        raise DoesNotApply("not claimed to be causal; if it should be, add --causal")
     if not s.any_length:
-        return does_not_apply(f"it takes texts of exactly {s.length} tokens")
+        raise DoesNotApply(f"it takes texts of exactly {s.length} tokens")
     ids = s.text(2)
     for mode in s.modes:
         with s.mode(mode) as model:
@@ -153,10 +148,10 @@ def future_length(s: Subject) -> Outcome:
                 gap = s.differs(s.outputs(model, ids[:, :length]), whole[:, :length])
                 if gap.any():
                     i = int(gap.any(dim=0).nonzero()[0])
-                    return broken(
+                    raise Broken(
                         f"in {mode}, position {i} changed when the text of {s.length} tokens was cut to {length}"
                     )
-    return proved(f"every length from 1 to {s.length}, {' and '.join(s.modes)}")
+    return f"every length from 1 to {s.length}, {' and '.join(s.modes)}"
 
 
 def _padded(s: Subject, left: bool, fill: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -190,34 +185,32 @@ def padding_differs(s: Subject, left: bool, tolerance: float | None = None) -> s
     return None
 
 
-def _no_padding(s: Subject) -> Outcome | None:
+def _require_padding(s: Subject) -> None:
     if not s.takes_padding:
-        return does_not_apply("it takes no mask and gives a result at every token")
+        raise DoesNotApply("it takes no mask and gives a result at every token")
     if not s.any_length or s.length < 3:
-        return does_not_apply(f"it takes texts of exactly {s.length} tokens")
-    return None
+        raise DoesNotApply(f"it takes texts of exactly {s.length} tokens")
 
 
 @check("padding-right", "padding on the right changes nothing", PADDING)
-def padding_right(s: Subject) -> Outcome:
-    if stop := _no_padding(s):
-        return stop
-    found = padding_differs(s, left=False)
-    return broken(found) if found else proved(f"any amount, {' and '.join(s.modes)}")
+def padding_right(s: Subject) -> str:
+    _require_padding(s)
+    if found := padding_differs(s, left=False):
+        raise Broken(found)
+    return f"any amount, {' and '.join(s.modes)}"
 
 
 @check("padding-left", "padding on the left changes nothing", PADDING)
-def padding_left(s: Subject) -> Outcome:
-    if stop := _no_padding(s):
-        return stop
+def padding_left(s: Subject) -> str:
+    _require_padding(s)
     if s.mask is not None and s.spec is None and _mask_ignored(s):
-        return broken(f"the argument {s.mask} has no effect: padding on the left is read as text")
+        raise Broken(f"the argument {s.mask} has no effect: padding on the left is read as text")
     found = padding_differs(s, left=True)
     if found is None:
-        return proved(f"any amount, {' and '.join(s.modes)}")
+        return f"any amount, {' and '.join(s.modes)}"
     if s.spec is not None or padding_differs(s, left=False):
-        return broken(found)  # positions in headtohead's models count real tokens, so left padding must not matter
-    return does_not_apply("it is made for padding on the right: positions count from the left edge")
+        raise Broken(found)  # positions in headtohead's models count real tokens, so left padding must not matter
+    raise DoesNotApply("it is made for padding on the right: positions count from the left edge")
 
 
 def _mask_ignored(s: Subject) -> bool:
@@ -236,7 +229,7 @@ def _mask_ignored(s: Subject) -> bool:
     "a text's output does not depend on other texts in the batch",
     "results depend on the batch size and on the other texts in the batch",
 )
-def batch_rows(s: Subject) -> Outcome:
+def batch_rows(s: Subject) -> str:
     ids, others = s.text(4), s.text(4, seed=9)
     others[0] = ids[0]
     batches = [(ids, others, "four texts")]
@@ -252,12 +245,12 @@ def batch_rows(s: Subject) -> Outcome:
                 together, neighbours, backwards = (_rows(s, model, x) for x in (rows, changed, rows.flip(0)))
                 alone = torch.cat([_rows(s, model, row[None]) for row in rows])
                 if s.differs(together[:1], neighbours[:1]).any():
-                    return broken(f"in {mode}, row 0 changed when the other rows did ({what})")
+                    raise Broken(f"in {mode}, row 0 changed when the other rows did ({what})")
                 for out, how in ((backwards.flip(0), "the rows were reversed"), (alone, "it was alone")):
                     gap = s.differs(together, out)
                     if gap.any():
-                        return broken(f"in {mode}, row {int(gap.nonzero()[0])} changed when {how} ({what})")
-    return proved(f"each row alone, in reversed order and with other texts; {' and '.join(s.modes)}")
+                        raise Broken(f"in {mode}, row {int(gap.nonzero()[0])} changed when {how} ({what})")
+    return f"each row alone, in reversed order and with other texts; {' and '.join(s.modes)}"
 
 
 def _rows(s: Subject, model: nn.Module, ids: Tensor) -> Tensor:
@@ -272,9 +265,9 @@ def _rows(s: Subject, model: nn.Module, ids: Tensor) -> Tensor:
     "a text of padding only gives finite numbers",
     "one empty line in a batch turns the loss, then every weight, into NaN",
 )
-def masked_rows(s: Subject) -> Outcome:
+def masked_rows(s: Subject) -> str:
     if not s.takes_padding:
-        return does_not_apply("it takes no mask and gives a result at every token")
+        raise DoesNotApply("it takes no mask and gives a result at every token")
     ids = s.text(2)
     ids[1] = s.pad
     keep = ids != s.pad
@@ -284,12 +277,12 @@ def masked_rows(s: Subject) -> Outcome:
             out = s.call(model, ids, keep)
             for result in (out, s.outputs(model, ids, keep)):  # some modules compute differently without gradients
                 if not torch.isfinite(result).all():
-                    return broken(f"in {mode}, the output of an empty text is {_first_bad(result)}")
+                    raise Broken(f"in {mode}, the output of an empty text is {_first_bad(result)}")
             out.sum().backward()
             for name, p in model.named_parameters():
                 if p.grad is not None and not torch.isfinite(p.grad).all():
-                    return broken(f"in {mode}, the gradient of {name} is {_first_bad(p.grad)} when a text is empty")
-    return proved("outputs and gradients, evaluation and training")
+                    raise Broken(f"in {mode}, the gradient of {name} is {_first_bad(p.grad)} when a text is empty")
+    return "outputs and gradients, evaluation and training"
 
 
 def _first_bad(x: Tensor) -> str:

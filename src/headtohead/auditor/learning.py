@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headtohead.auditor.check import check
-from headtohead.auditor.report import Outcome, broken, does_not_apply, proved
+from headtohead.auditor.report import Broken, DoesNotApply, check
 from headtohead.auditor.subject import Subject
 from headtohead.auditor.trace import hidden_weights
 from headtohead.model.operations import Watching
@@ -89,16 +88,16 @@ def _with_gradient(weights: dict[str, Tensor], precision: torch.dtype) -> set[st
     "every parameter receives a gradient",
     "part of the model never learns, though its parameters are counted",
 )
-def gradients(s: Subject) -> Outcome:
+def gradients(s: Subject) -> str:
     seen = s.cached(train_briefly)
     if not seen.names:
-        return does_not_apply("it has no trainable parameter")
+        raise DoesNotApply("it has no trainable parameter")
     idle = [n for n in seen.names if n not in seen.with_gradient]
     if idle:
-        return broken(_named(idle, "never received a gradient"))
+        raise Broken(_named(idle, "never received a gradient"))
     if seen.alike:
-        return broken(_named(seen.alike, "all rows start equal, receive equal gradients and stay equal"))
-    return proved(f"{len(seen.names)} tensors" + (f", {seen.frozen} more are frozen" if seen.frozen else ""))
+        raise Broken(_named(seen.alike, "all rows start equal, receive equal gradients and stay equal"))
+    return f"{len(seen.names)} tensors" + (f", {seen.frozen} more are frozen" if seen.frozen else "")
 
 
 @check(
@@ -106,18 +105,18 @@ def gradients(s: Subject) -> Outcome:
     "the gradient is the derivative of the output",
     "a branch is detached or a backward pass is wrong: training does not follow the function that is evaluated",
 )
-def derivative(s: Subject) -> Outcome:
+def derivative(s: Subject) -> str:
     if s.precision != torch.float64 or s.tolerance > 1e-6:
-        return does_not_apply("finite differences need double precision, which this module does not support")
+        raise DoesNotApply("finite differences need double precision, which this module does not support")
     with s.mode("training", fresh=True) as model:
         jumps = _Jumps()
         with jumps:
             loss = objective(s, model)
         if jumps.seen:
-            return does_not_apply(f"it has an operation without a derivative ({jumps.seen})")
+            raise DoesNotApply(f"it has an operation without a derivative ({jumps.seen})")
         loss.backward()
         if any(p._backward_hooks for p in model.parameters()):
-            return does_not_apply("hooks change its gradients")
+            raise DoesNotApply("hooks change its gradients")
         draw = torch.Generator().manual_seed(40)
         # All weights of a small module. Of a large one, and of headtohead's many models, ten weights drawn at random.
         small = s.spec is None and sum(p.numel() for p in model.parameters()) < 1e6
@@ -138,8 +137,8 @@ def derivative(s: Subject) -> Outcome:
     if wrong:
         name, slope, measured = wrong[0]
         more = f" ({len(wrong) - 1} more such weights)" if len(wrong) > 1 else ""
-        return broken(f"in a direction of {name} the gradient is {slope:.4g} and the derivative {measured:.4g}{more}")
-    return proved(f"{len(chosen)} tensors against central differences")
+        raise Broken(f"in a direction of {name} the gradient is {slope:.4g} and the derivative {measured:.4g}{more}")
+    return f"{len(chosen)} tensors against central differences"
 
 
 def _trained(model: nn.Module, p: Tensor) -> Tensor:
@@ -186,20 +185,22 @@ class _Jumps(Watching):
     "every weight is registered",
     "weights outside parameters() are neither trained, nor saved, nor moved, nor counted",
 )
-def registered(s: Subject) -> Outcome:
+def registered(s: Subject) -> str:
     with s.mode("training", fresh=True) as model:
         hidden = hidden_weights(model, objective(s, model))
     if hidden:
-        return broken(
+        raise Broken(
             _named(list(hidden), "not among the model's parameters; use nn.ModuleList, nn.ModuleDict or nn.Parameter")
         )
-    return proved("searched attributes, lists, dicts and the graph of the loss")
+    return "searched attributes, lists, dicts and the graph of the loss"
 
 
 @check("optimizer", "an optimizer over parameters() changes every weight", "some weights keep their initial values")
-def optimizer(s: Subject) -> Outcome:
+def optimizer(s: Subject) -> str:
     seen = s.cached(train_briefly)
     if not seen.names:
-        return does_not_apply("it has no trainable parameter")
+        raise DoesNotApply("it has no trainable parameter")
     stuck = [n for n in seen.names if n not in seen.moved]
-    return broken(_named(stuck, "did not change in the first steps")) if stuck else proved(f"{len(seen.names)} tensors")
+    if stuck:
+        raise Broken(_named(stuck, "did not change in the first steps"))
+    return f"{len(seen.names)} tensors"

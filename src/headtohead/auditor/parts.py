@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headtohead.auditor.check import check
 from headtohead.auditor.consistency import models_differ
-from headtohead.auditor.report import Outcome, broken, does_not_apply, proved
+from headtohead.auditor.report import Broken, DoesNotApply, check
 from headtohead.auditor.subject import from_spec
 from headtohead.errors import InputError
 from headtohead.model.spec import ModelSpec
@@ -54,11 +53,11 @@ def _scores(hooks: LayerHooks, q: Tensor, k: Tensor, i: Tensor) -> Tensor:
     "scores depend on the offset i − j alone",
     "positions are not relative: what is learned at one position does not hold at another",
 )
-def offset(part: Part) -> Outcome:
+def offset(part: Part) -> str:
     if not isinstance(part, Position):
-        return does_not_apply("only positions have offsets")
+        raise DoesNotApply("only positions have offsets")
     if not part.relative:
-        return does_not_apply("it does not claim to be relative")
+        raise DoesNotApply("it does not claim to be relative")
     hooks, q, k = _hooks(part)
     i = torch.arange(16)
     with torch.no_grad():
@@ -67,50 +66,50 @@ def offset(part: Part) -> Outcome:
             gap = (_scores(hooks, q, k, i + by) - base).abs() > TOLERANCE * (1 + base.abs().max())
             if gap.any():
                 a, b = gap.nonzero()[0].tolist()[2:]
-                return broken(f"the score of query {a} and key {b} changes when both move by {by}")
-    return proved("moved by 1, 7 and 100")
+                raise Broken(f"the score of query {a} and key {b} changes when both move by {by}")
+    return "moved by 1, 7 and 100"
 
 
 @check(
     "decay", "the bias falls with distance, before and after the query", "distant tokens are favoured over near ones"
 )
-def decay(part: Part) -> Outcome:
+def decay(part: Part) -> str:
     if not isinstance(part, Position) or not part.decays:
-        return does_not_apply("it does not claim to decay")
+        raise DoesNotApply("it does not claim to decay")
     hooks, q, k = _hooks(part)
     i = torch.arange(16)
     with torch.no_grad():
         bias = hooks.bias(q, k, i[None, None, :, None], i[None, None, None, :])
     if bias is None:
-        return broken("it has no bias")
+        raise Broken("it has no bias")
     bias = bias.expand(1, SMALL.heads, 16, 16)[0]  # (H, 16, 16)
     for a in range(16):
         for side in (range(a, 15), range(a, 0, -1)):
             for b in side:
                 further = b + (1 if b >= a and side.step == 1 else -1)
                 if (bias[:, a, further] >= bias[:, a, b]).any():
-                    return broken(
+                    raise Broken(
                         f"query {a} favours key {further}, {abs(further - a)} away, over key {b}, {abs(b - a)} away"
                     )
-    return proved("every query, both sides, every head")
+    return "every query, both sides, every head"
 
 
 @check("rotation", "rotation keeps the lengths of vectors", "scores grow or shrink with position")
-def rotation(part: Part) -> Outcome:
+def rotation(part: Part) -> str:
     if not isinstance(part, Position):
-        return does_not_apply("only positions rotate queries and keys")
+        raise DoesNotApply("only positions rotate queries and keys")
     hooks, q, _k = _hooks(part)
     i = torch.arange(16)[None, None, :, None]
     with torch.no_grad():
         rotated = hooks.rotate(q, i)
     if torch.equal(rotated, q):
-        return does_not_apply("it does not rotate")
+        raise DoesNotApply("it does not rotate")
     gap = (rotated.norm(dim=-1) / q.norm(dim=-1) - 1).abs() > TOLERANCE
     if gap.any():
         at = int(gap.nonzero()[0][2])
         factor = float(rotated.norm(dim=-1)[gap][0] / q.norm(dim=-1)[gap][0])
-        return broken(f"a query at position {at} changes its length by a factor of {factor:.4g}")
-    return proved("positions 0 to 15")
+        raise Broken(f"a query at position {at} changes its length by a factor of {factor:.4g}")
+    return "positions 0 to 15"
 
 
 @check(
@@ -118,37 +117,39 @@ def rotation(part: Part) -> Outcome:
     "a window of w shows w tokens on each side, the token itself included",
     "the window is wider or narrower than it claims",
 )
-def edges(part: Part) -> Outcome:
+def edges(part: Part) -> str:
     window = getattr(part, "window", None)
     if not isinstance(part, Pattern) or window is None:
-        return does_not_apply("it has no window")
+        raise DoesNotApply("it has no window")
     i = 1000 + 10 * window  # far from the first tokens, which a pattern may treat differently
     sides = [(-1, "before"), (1, "after")]
     seen = {name: bool(part.allowed(i, i + sign)) for sign, name in sides}
     if not part.allowed(i, i):
-        return broken("a token does not see itself")
+        raise Broken("a token does not see itself")
     for sign, name in sides:
         if window > 1 and not seen[name]:
             continue  # the window is one-sided
         if not part.allowed(i, i + sign * (window - 1)):
-            return broken(f"a window of {window} does not show the token {window - 1} {name}")
+            raise Broken(f"a window of {window} does not show the token {window - 1} {name}")
         if part.allowed(i, i + sign * window):
-            return broken(f"a window of {window} shows the token {window} {name}")
+            raise Broken(f"a window of {window} shows the token {window} {name}")
     if window > 1 and not any(seen.values()):
-        return broken(f"a window of {window} shows nothing but the token itself")
-    return proved(f"window {window}")
+        raise Broken(f"a window of {window} shows nothing but the token itself")
+    return f"window {window}"
 
 
 @check("options", "every knob changes weights or outputs", "a study of that knob compares a model with itself")
-def knobs_matter(part: Part) -> Outcome:
+def knobs_matter(part: Part) -> str:
     has_effect: dict[str, bool] = {}
     for name, other in alternatives(part):
         with contextlib.suppress(InputError):  # this value does not fit the small model
             has_effect[name] = has_effect.get(name, False) or _differ(part, other)
     inert = [name for name, changes in has_effect.items() if not changes]
     if inert:
-        return broken(f"{inert[0]} changes neither weights nor outputs, in evaluation or training")
-    return proved(", ".join(has_effect)) if has_effect else does_not_apply("it has no knobs to change")
+        raise Broken(f"{inert[0]} changes neither weights nor outputs, in evaluation or training")
+    if not has_effect:
+        raise DoesNotApply("it has no knobs to change")
+    return ", ".join(has_effect)
 
 
 def _differ(a: Part, b: Part) -> bool:

@@ -1,10 +1,15 @@
-"""The results of an audit: as values, as JSON and on the screen."""
+"""Checks and their results: as values, as JSON and on the screen.
+
+A check returns its evidence if it proves the claim. Otherwise it raises Broken or DoesNotApply.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from headtohead.errors import failure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -12,24 +17,15 @@ if TYPE_CHECKING:
 Status = Literal["proved", "broken", "does not apply"]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one check, and the evidence for it."""
-
-    status: Status
-    evidence: str = ""
+S = TypeVar("S")
 
 
-def proved(evidence: str = "") -> Outcome:
-    return Outcome("proved", evidence)
+class Broken(Exception):  # noqa: N818
+    """The claim is broken; the message is the evidence."""
 
 
-def broken(evidence: str) -> Outcome:
-    return Outcome("broken", evidence)
-
-
-def does_not_apply(why: str) -> Outcome:
-    return Outcome("does not apply", why)
+class DoesNotApply(Exception):  # noqa: N818
+    """The check does not apply to the subject; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +39,34 @@ class Finding:
     meaning: str  # what follows for results if the claim is broken
 
     def to_json(self) -> dict[str, str]:
-        return {
-            "check": self.check,
-            "claim": self.title,
-            "status": self.status,
-            "evidence": self.evidence,
-            "meaning": self.meaning,
-        }
+        return {"claim" if name == "title" else name: value for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Check(Generic[S]):
+    """One check of an audit; call it with a subject."""
+
+    name: str
+    title: str
+    meaning: str
+    run: Callable[[S], str]
+
+    def __call__(self, subject: S) -> Finding:
+        status: Status = "broken"
+        try:
+            status, evidence = "proved", self.run(subject)
+        except DoesNotApply as reason:
+            status, evidence = "does not apply", str(reason)
+        except Broken as found:
+            evidence = str(found)
+        except Exception as error:  # an exception on valid input is a finding about the subject
+            evidence = f"it raised {failure(error).splitlines()[0]}"
+        return Finding(self.name, self.title, status, evidence, self.meaning)
+
+
+def check(name: str, title: str, meaning: str) -> Callable[[Callable[[S], str]], Check[S]]:
+    """Turn a function into a check."""
+    return lambda run: Check(name, title, meaning, run)
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,7 @@ class Report:
         return tuple(f for f in self.findings if f.status == "broken")
 
     def count(self, status: Status) -> int:
-        return Counter(f.status for f in self.findings)[status]
+        return sum(f.status == status for f in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         return {"subject": self.subject, "ok": self.ok, "findings": [f.to_json() for f in self.findings]}

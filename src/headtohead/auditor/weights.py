@@ -9,9 +9,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from headtohead.auditor.check import check
 from headtohead.auditor.learning import objective
-from headtohead.auditor.report import Outcome, broken, does_not_apply, proved
+from headtohead.auditor.report import Broken, DoesNotApply, check
 from headtohead.auditor.subject import Subject
 
 
@@ -20,20 +19,20 @@ from headtohead.auditor.subject import Subject
     "weights that look tied are one tensor",
     "the weights differ after one step, so the model has more parameters than it claims",
 )
-def tied(s: Subject) -> Outcome:
+def tied(s: Subject) -> str:
     model = s.fresh()
     tokens = [e.weight for e in s.embeddings_of(model)]
     if not tokens:
-        return does_not_apply("no nn.Embedding reads the ids")
+        raise DoesNotApply("no nn.Embedding reads the ids")
     for name, p in model.named_parameters():
         for weight in tokens:
             if p is weight or p.shape != weight.shape:
                 continue
             if p.data_ptr() == weight.data_ptr():
-                return broken(f"{name} shares memory with the token embedding but is a separate parameter")
+                raise Broken(f"{name} shares memory with the token embedding but is a separate parameter")
             if torch.equal(p, weight) and p.std() > 0:
-                return broken(f"{name} starts as a copy of the token embedding but is not tied to it")
-    return proved()
+                raise Broken(f"{name} starts as a copy of the token embedding but is not tied to it")
+    return ""
 
 
 @check(
@@ -41,18 +40,18 @@ def tied(s: Subject) -> Outcome:
     "the same seed gives the same bits",
     "no run can be repeated, and no two variants start from the same weights",
 )
-def seed(s: Subject) -> Outcome:
+def seed(s: Subject) -> str:
     a, b = s.fresh(seed=3), s.fresh(seed=3)
     weights = b.state_dict()
     for name, value in a.state_dict().items():
         if not torch.equal(value, weights[name]):
-            return broken(f"{name} differs between two modules built with the same seed")
+            raise Broken(f"{name} differs between two modules built with the same seed")
     other = s.fresh(seed=4).state_dict()
     drawn = [n for n, p in a.named_parameters() if p.requires_grad and p.numel() > 1 and p.float().std() > 0]
     if drawn and all(torch.equal(a.state_dict()[n], other[n]) for n in drawn):
-        return broken("two seeds give the same weights: the module sets its own seed, so all runs are the same run")
+        raise Broken("two seeds give the same weights: the module sets its own seed, so all runs are the same run")
     if _reseeds(s, a):
-        return broken("the forward pass seeds torch's generator: dropout and batch order repeat at every step")
+        raise Broken("the forward pass seeds torch's generator: dropout and batch order repeat at every step")
     results = []
     for model in (a, b):
         model.train()
@@ -60,8 +59,8 @@ def seed(s: Subject) -> Outcome:
         loss.backward()
         results.append([loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)])
     if not all(torch.equal(x, y) for x, y in zip(*results, strict=True)):
-        return broken("loss or gradients differ between two modules built and run with the same seed")
-    return proved("weights, a loss and its gradients")
+        raise Broken("loss or gradients differ between two modules built and run with the same seed")
+    return "weights, a loss and its gradients"
 
 
 def _reseeds(s: Subject, model: nn.Module) -> bool:
@@ -75,7 +74,7 @@ def _reseeds(s: Subject, model: nn.Module) -> bool:
 
 
 @check("state-dict", "a state dict restores the model", "a saved model differs from the model that was evaluated")
-def state_dict(s: Subject) -> Outcome:
+def state_dict(s: Subject) -> str:
     a, b = s.perturbed().eval(), s.cast(s.fresh(seed=4)).eval()
     with s.mode("training") as trained:  # running statistics are part of the state
         s.outputs(trained, s.text(4))
@@ -86,26 +85,26 @@ def state_dict(s: Subject) -> Outcome:
     b.load_state_dict(copy.deepcopy(a.state_dict()))
     ids = s.text(3)
     if s.differs(s.outputs(a, ids), s.outputs(b, ids)).any():
-        return broken("a new module with the state dict of another gives other outputs: the state dict is incomplete")
-    return proved()
+        raise Broken("a new module with the state dict of another gives other outputs: the state dict is incomplete")
+    return ""
 
 
 @check("dropout", "evaluation uses no random numbers", "the same text gets another result each time")
-def dropout(s: Subject) -> Outcome:
+def dropout(s: Subject) -> str:
     model, ids = s.eval_model, s.text(3)
     seeds = range(1, 9)
     with torch.no_grad():
         first, *others = (s.call(model, ids, seed=seed) for seed in seeds)
     if not all(torch.equal(first, other) for other in others):
-        return broken("two evaluations of one text differ")
+        raise Broken("two evaluations of one text differ")
     rates = {name: 0.0 for name, value in s.options.items() if "drop" in name and isinstance(value, float)}
     if rates and s.rebuild is not None:
         model = s.fresh(build=partial(s.rebuild, **rates)).train()
         with torch.no_grad():
             first, *others = (s.call(model, ids, seed=seed) for seed in seeds)
         if not all(torch.equal(first, other) for other in others):
-            return broken(f"with {' and '.join(rates)} at zero, training is still random")
-    return proved(f"bit for bit with {len(seeds)} seeds")
+            raise Broken(f"with {' and '.join(rates)} at zero, training is still random")
+    return f"bit for bit with {len(seeds)} seeds"
 
 
 @check(
@@ -113,15 +112,15 @@ def dropout(s: Subject) -> Outcome:
     "the initial loss is near that of guessing",
     "training first has to undo its initial weights: something is scaled wrongly, or labels leak",
 )
-def initial_loss(s: Subject) -> Outcome:
+def initial_loss(s: Subject) -> str:
     model = s.fresh().eval()
     losses = []
     for seed in range(4):
         out = s.outputs(model, s.text(8, seed=20 + seed)).float()
         if out.shape[-1] < 2:
-            return does_not_apply("it gives one number, not logits of classes")
+            raise DoesNotApply("it gives one number, not logits of classes")
         if (out >= 0).all() and torch.allclose(out.sum(dim=-1), torch.ones(()), atol=1e-4):
-            return broken("it gives probabilities, not logits: cross-entropy would apply a second softmax")
+            raise Broken("it gives probabilities, not logits: cross-entropy would apply a second softmax")
         draw = torch.Generator().manual_seed(30 + seed)
         labels = torch.randint(0, out.shape[-1], out.shape[:-1], generator=draw)
         if s.gives == "tokens" and out.shape[-1] == s.vocab:
@@ -129,4 +128,6 @@ def initial_loss(s: Subject) -> Outcome:
         losses.append(nn.functional.cross_entropy(out.flatten(0, -2), labels.flatten()))
     loss, guess = float(torch.stack(losses).mean()), math.log(out.shape[-1])
     evidence = f"loss {loss:.2f}, guessing ln {out.shape[-1]} = {guess:.2f}"
-    return proved(evidence) if abs(loss - guess) <= 0.5 else broken(evidence)
+    if not abs(loss - guess) <= 0.5:
+        raise Broken(evidence)
+    return evidence
