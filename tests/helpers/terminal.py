@@ -33,8 +33,6 @@ workers.PRELOADED.extend(  # this process's workers are forked from the same ser
         "headtohead.display.run_list",
         "headtohead.display.attention",
         "headtohead.display.scores",
-        "headtohead.display.attention",
-        "headtohead.display.scores",
         "headtohead.interpret.attend",
         "headtohead.report.models",
         "headtohead.study.workflow",
@@ -106,7 +104,8 @@ def start(
     files = Path(tempfile.mkdtemp()) / "said"
     given = [*map(str, arguments)], environment or dict(os.environ), str(folder or Path.cwd()), str(files)
     process = _SERVER.Process(target=_command, args=(*given, largest, before))
-    process.start()
+    with workers._ignored_sigint():  # as the program starts the server: its workers ignore Ctrl-C from the start
+        process.start()
     return Running(process, files)
 
 

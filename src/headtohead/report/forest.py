@@ -66,12 +66,15 @@ def _arm(axes: Any, y: int, row: ArmVerdict, seeds: Mapping[int, float], scale: 
         axes.annotate(_missing(row), (0, y), (6, 0), textcoords="offset points", va="center", color=QUIET)
         return False
 
-    def draw(x: float, y: float, mark: str, **look: Any) -> None:
-        """Draw a mark, or an arrow at the edge where x lies beyond it."""
-        low, high = limits
-        axes.plot([min(max(x, low), high)], [y], "<" if x < low else ">" if x > high else mark, **look)
-
     low, high = limits
+
+    def draw(points: list[tuple[float, float]], mark: str, **look: Any) -> None:
+        """Draw marks, or arrows at the edge for points that lie beyond it."""
+        for shape in (mark, "<", ">"):
+            some = [at for at in points if shape == ("<" if at[0] < low else ">" if at[0] > high else mark)]
+            if some:
+                axes.plot([min(max(x, low), high) for x, _ in some], [at for _, at in some], shape, **look, ls="none")
+
     mean, ends = scale * v.difference, [scale * v.low, scale * v.high]
     look: Any = {"color": colour, "ms": 7.5, "mec": "white", "mew": 0.8, "zorder": 4}
     if math.isfinite(v.low):
@@ -79,15 +82,15 @@ def _arm(axes: Any, y: int, row: ArmVerdict, seeds: Mapping[int, float], scale: 
             axes.plot([max(ends[0], low), min(ends[1], high)], [y, y], color=colour, lw=2.2, solid_capstyle="round")
         for end in ends:
             if not low <= end <= high:
-                draw(end, y, "", **look)
-    draw(mean, y, MARKS[v.verdict], **look)
+                draw([(end, y)], "", **look)
+    draw([(mean, y)], MARKS[v.verdict], **look)
     if not low <= mean <= high:
         right = mean > high
         beside: Any = {"textcoords": "offset points", "va": "center", "ha": "right" if right else "left"}
         axes.annotate(short(mean, "+"), (high if right else low, y), (-9 if right else 9, 0), color=colour, **beside)
-    for n, d in enumerate(seeds.values()):  # spread vertically
-        small: Any = {"ms": 3.4, "mfc": "none", "mec": INK, "mew": 0.7, "alpha": 0.75}
-        draw(scale * d, y + 0.24 + 0.07 * (n % 3 - 1), "o", **small)
+    small: Any = {"ms": 3.4, "mfc": "none", "mec": INK, "mew": 0.7, "alpha": 0.75}
+    spread = [(scale * d, y + 0.24 + 0.07 * (n % 3 - 1)) for n, d in enumerate(seeds.values())]
+    draw(spread, "o", **small)
     said = {"xycoords": axes.get_yaxis_transform(), "va": "center", "color": colour, "annotation_clip": False}
     axes.annotate(word(row), (1.015, y), **said)
     return True
