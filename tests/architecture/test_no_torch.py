@@ -19,7 +19,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("HEADTOHEAD_CACHE", str(folder / "cache"))
         patch.chdir(folder)
         stored(folder / "home")
-        for command in (["list", "parts"], ["list", "recipes"], ["report", "stored"]):
+        for command in (["list", "parts"], ["report", "stored"]):
             done = h2h(*command)
             assert done.code == 0, done.err
     return folder

@@ -1,4 +1,4 @@
-"""Recipes are imported once; afterwards their texts come from the cache until a recipe changes."""
+"""Recipes are read from their source, and imported where the source does not tell."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.spec.userfiles import recipe_names
-from headtohead.study.sources import recipe_rows
+from headtohead.study.sources import _imported, recipe_rows, studies_in_source
 
 HEAD = """
 import dataclasses
@@ -20,21 +20,16 @@ a = Study("Is it?", Arm(), vary=(), command="h2h run a.py", takes="no time")
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     (tmp_path / "recipes").mkdir()
     return tmp_path / "recipes" / "mine.py"
 
 
-def rows_of_mine() -> list[dict[str, str]]:
-    return [row for row in recipe_rows() if row["recipe"] == "mine"]
-
-
-@pytest.mark.usefixtures("source")
-def test_every_recipe_has_a_question_and_a_command() -> None:
+def test_reading_the_source_equals_importing() -> None:
     assert len(recipe_names()) > 10
-    rows = recipe_rows()
-    assert {row["recipe"] for row in rows} == recipe_names().keys() - {"published/documents"}
-    assert all(row["question"] and row["command"] for row in rows)
+    for file in recipe_names().values():
+        read = studies_in_source(file)
+        assert read is not None, f"{file} has to be imported"
+        assert list(read.values()) == _imported(file)
 
 
 @pytest.mark.parametrize(
@@ -44,32 +39,74 @@ def test_every_recipe_has_a_question_and_a_command() -> None:
         ("b = a", ["Is it?", "Is it?"]),
         ("a = 3", []),
         ("b = dataclasses.replace(a, question='And now?', seeds=3)", ["Is it?", "And now?"]),
-        ("b = [a]", ["Is it?"]),
-        ("names = ['x', 'y']\nb = dataclasses.replace(a, question=f'Of {len(names)}?')", ["Is it?", "Of 2?"]),
+        ("from dataclasses import replace\nb = replace(a, question='And now?')", ["Is it?", "And now?"]),
+        ("b: Study = Study(question='Typed?', control=Arm(), vary=())", ["Is it?", "Typed?"]),
+        ("b = [a]\nc = a.control.set('seed', 1)\nd, e = (x for x in a.variants)", ["Is it?"]),
+        ("def f():\n    return a\nclaims = [f()]\nclaims += [a]", ["Is it?"]),
         ("if __name__ == '__main__':\n    a = 3", ["Is it?"]),
     ],
 )
-def test_studies_of_a_recipe_are_found(source: Path, more: str, questions: list[str]) -> None:
+def test_studies_are_found_in_the_source(source: Path, more: str, questions: list[str]) -> None:
     source.write_text(HEAD + more)
-    rows = rows_of_mine()
-    assert [row["question"] for row in rows] == questions
-    assert {row["command"] for row in rows} <= {"h2h run a.py"}
+    found = studies_in_source(source)
+    assert found is not None
+    assert [said["question"] for said in found.values()] == questions
 
 
-def test_a_recipe_is_imported_once_until_it_changes(source: Path, tmp_path: Path) -> None:
-    ran = tmp_path / "ran"
-    source.write_text(HEAD + f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
-    assert [row["question"] for row in rows_of_mine()] == ["Is it?"]
-    ran.unlink()
-    assert [row["question"] for row in rows_of_mine()] == ["Is it?"]
-    assert not ran.exists()
-    source.write_text(source.read_text() + "a = dataclasses.replace(a, question='And now?')\n")
-    assert [row["question"] for row in rows_of_mine()] == ["And now?"]
+@pytest.mark.parametrize(
+    "more",
+    [
+        "b = a.set('train.steps=2')",
+        "b = a.set('train.steps=2').set('train.steps=3')",
+        "def f():\n    return a\nb = f()",
+        "b = next(iter([a]))",
+        "b, c = a, a",
+        "b = a if a else a",
+        "b = {'x': a}['x']",
+        "for b in [a]:\n    pass",
+        "try:\n    b = a\nexcept ValueError:\n    pass",
+        "(b := a)",
+        "globals()['b'] = a",
+        "class S(Study):\n    pass\nb = S('?', Arm(), vary=())",
+        "b = Study(**dict(question='?', control=Arm(), vary=()))",
+        "b = Study(f'{1}?', Arm(), vary=())",
+        "b = Study('?', Arm(), vary=(), command='a' + 'b')",
+        "from os import *",
+        "import somewhere_else",
+        "b = (lambda: a)()",
+        "b = Study(",
+    ],
+)
+def test_values_computed_at_run_time_are_unclear(source: Path, more: str) -> None:
+    source.write_text(HEAD + more)
+    assert studies_in_source(source) is None
+
+
+def test_a_study_imported_from_a_neighbour_file_is_found(source: Path) -> None:
+    source.with_name("beside.py").write_text(HEAD + "other = a.control")
+    source.write_text("from beside import a as b, other\n")
+    found = studies_in_source(source)
+    assert found is not None
+    assert {name: said["question"] for name, said in found.items()} == {"b": "Is it?"}
+    source.with_name("beside.py").write_text(HEAD + "b = a.set('train.steps=2')")
+    assert studies_in_source(source) is None
+
+
+def test_an_unclear_recipe_is_imported(source: Path) -> None:
+    source.write_text(HEAD + "names = ['x', 'y']\nb = dataclasses.replace(a, question=f'Of {len(names)}?')\n")
+    rows = [row for row in recipe_rows() if row["recipe"] == "mine"]
+    assert [row["question"] for row in rows] == ["Is it?", "Of 2?"]
+    assert {row["command"] for row in rows} == {"h2h run a.py"}
+
+
+def test_a_clear_recipe_is_not_imported(source: Path, tmp_path: Path) -> None:
+    source.write_text(HEAD + f"print('run', file=open({str(tmp_path / 'ran')!r}, 'w'))\n")
+    assert [row["question"] for row in recipe_rows() if row["recipe"] == "mine"] == ["Is it?"]
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_recipe_that_does_not_import_is_listed_with_why(source: Path) -> None:
     source.write_text(HEAD + "b = Study(")
-    for _ in range(2):  # it is not kept: what it needs may be installed later
-        (row,) = rows_of_mine()
-        assert "SyntaxError: '(' was never closed" in row["question"]
-        assert row["command"] == ""
+    (row,) = (row for row in recipe_rows() if row["recipe"] == "mine")
+    assert "SyntaxError: '(' was never closed" in row["question"]
+    assert row["command"] == ""
