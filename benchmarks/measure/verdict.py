@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import nct, t
 
+from headtohead import stats
 from headtohead.claims import stored as kept
 from headtohead.spec.userfiles import RECIPES
-from headtohead.stats import paired as stats
 
 HERE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HERE))

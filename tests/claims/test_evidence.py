@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from headtohead import Arm, Files, Learned, NoPosition, Reweight, Rope, Study
+from headtohead import Arm, Files, Learned, NoPosition, Reweight, Rope, Study, stats
 from headtohead.claims import (
     Alike,
     Audited,
@@ -33,7 +33,6 @@ from headtohead.claims.comparisons import level_at, steps_to
 from headtohead.claims.published_figures import row_of
 from headtohead.errors import InputError
 from headtohead.outcome.outcome import Outcome, load_outcome
-from headtohead.stats import paired as stats
 
 SEEDS = range(10)
 NOISE = np.random.default_rng(0).normal(size=(4, 10))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from headtohead.outcome.outcome import ArmVerdict, Excluded, Verdicts
-from headtohead.stats import compare_all, pairs_for
-from headtohead.stats import paired as stats
+from headtohead.stats import compare_all, paired, pairs_for
 
 
 def judged(*arms: str, question: str = "?", pairs: int = 6, metric: str = "test/loss", size: float = 0.1) -> Verdicts:
@@ -62,11 +61,11 @@ def judged(*arms: str, question: str = "?", pairs: int = 6, metric: str = "test/
 def no_advice() -> Iterator[None]:
     """Leave out how many pairs are needed: it takes longer than all the rest of a verdict."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats, "pairs_for", lambda *_: None)
+        patch.setattr(paired, "pairs_for", lambda *_: None)
         yield
 
 
 @pytest.fixture
 def advice(no_advice: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
     """Say how many pairs are needed, in a module that leaves it out."""
-    monkeypatch.setattr(stats, "pairs_for", pairs_for)
+    monkeypatch.setattr(paired, "pairs_for", pairs_for)

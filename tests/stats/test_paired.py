@@ -12,6 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
+from headtohead import stats
 from headtohead.errors import InputError
 from headtohead.stats import (
     ALPHA,
@@ -25,7 +26,6 @@ from headtohead.stats import (
     sign_flip,
     sign_patterns,
 )
-from headtohead.stats import paired as stats
 
 pytestmark = pytest.mark.usefixtures("no_advice")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headtohead import stats
 from headtohead.claims.evidence import (
     Evidence,
     Finding,
@@ -30,7 +31,6 @@ from headtohead.claims.evidence import (
 from headtohead.outcome.metrics import absolute, better_way, text_of
 from headtohead.outcome.outcome import Outcome, RunRow, not_by_survivors
 from headtohead.run.store import Record
-from headtohead.stats import paired as stats
 from headtohead.study.study import Study
 
 

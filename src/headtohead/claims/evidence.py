@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from headtohead import stats
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import text_of, value_of
 from headtohead.outcome.outcome import Outcome, RunRow
 from headtohead.outcome.wording import interval_text
 from headtohead.run.store import Record
-from headtohead.stats import paired as stats
 from headtohead.study.study import Study
 
 Word = Literal["holds", "does not hold", "unresolved"]

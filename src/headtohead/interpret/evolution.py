@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headtohead import stats
 from headtohead.data.batches import Batch
 from headtohead.errors import InputError
 from headtohead.model.hooks import WEIGHTS, capture
 from headtohead.run.load import Trained, load_steps, snapshot_steps
 from headtohead.run.store import Record
-from headtohead.stats import paired as stats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headtohead import stats
 from headtohead.data.corpora import Corpus
 from headtohead.data.splits import DataSpec
 from headtohead.errors import InputError
@@ -25,7 +26,6 @@ from headtohead.parts.fusions import Fusion, FusionHooks
 from headtohead.run.load import Trained, load_trained
 from headtohead.run.store import Record
 from headtohead.spec import Dims, families
-from headtohead.stats import paired as stats
 from headtohead.training.tasks import Task, task_of
 
 ITEMS = 256  # windows or texts

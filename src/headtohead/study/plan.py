@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from headtohead import stats
 from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import absolute, read_amount, text_of
@@ -24,7 +25,6 @@ from headtohead.run import files, store
 from headtohead.run.executors.execution import Execution
 from headtohead.run.results import DAMAGED, JsonObject
 from headtohead.run.studies import has_study
-from headtohead.stats import paired as stats
 from headtohead.study.execution import StudyEvent, StudyTrained, folder_of, train_study
 from headtohead.study.study import LONGEST_NAME, Study
 from headtohead.training.tasks import task_of
