@@ -14,8 +14,18 @@ from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import UNITS, figure_of, text_of, value_of
 from headtohead.outcome.outcome import ArmVerdict, Verdicts
-from headtohead.outcome.wording import interval_text, lines_under, p_text, parameters_text, r_text, share_text, word
+from headtohead.outcome.wording import (
+    analysis_text,
+    interval_text,
+    lines_under,
+    p_text,
+    parameters_text,
+    r_text,
+    share_text,
+    word,
+)
 from headtohead.run.events import (
+    Analysed,
     AuditProgress,
     Failed,
     Finished,
@@ -157,10 +167,12 @@ class Screen:
 
     def hear(self, event: Any) -> None:
         self.board.hear(event)
-        if isinstance(event, Note):
+        lines = [event.line] if isinstance(event, Note) else []
+        lines += analysis_lines(event) if isinstance(event, Analysed) else []
+        for line in lines:
             from rich.text import Text
 
-            self.console.print(Text(event.line), soft_wrap=not self.console.is_terminal)
+            self.console.print(Text(line), soft_wrap=not self.console.is_terminal)
 
 
 class PlainScreen(Screen):
@@ -189,6 +201,25 @@ class PlainScreen(Screen):
 class QuietScreen(Screen):
     def hear(self, event: Any) -> None:
         """Show nothing."""
+
+
+def analysis_lines(event: Analysed) -> list[str]:
+    """What an analysis of a sequential study decided, what is open, and how long the rest may take."""
+    if event.of == 1:
+        return []
+    groups = [
+        f"{word}: {', '.join(arm for arm, said in event.decided.items() if said == word)}"
+        for word in dict.fromkeys(event.decided.values())
+    ]
+    if event.open:
+        groups.append(f"open: {', '.join(event.open)}")
+    groups += [f"unresolved: {arm} ({why})" for arm, why in event.stopped.items()]
+    number = f"analysis {event.number} of {event.of}" if event.number else "analysis outside the plan"
+    lines = [f"{number}, {event.pairs} pairs, {100 * event.spent:.1f} % error spent: {'; '.join(groups)}"]
+    if event.next_pairs is not None:
+        left = "" if event.seconds_left is None else f"; all analyses take at most {duration(event.seconds_left)} more"
+        lines.append(f"next analysis after {event.next_pairs} pairs{left}")
+    return lines
 
 
 @contextmanager
@@ -223,7 +254,7 @@ def _say(line: str, console: Console) -> None:
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
-COST = 5  # columns of _cells from the right
+VERDICT = 6  # columns of _cells up to the verdict; the others are a second table if the screen is narrow
 
 
 def show(verdicts: Verdicts, console: Console) -> None:
@@ -232,14 +263,16 @@ def show(verdicts: Verdicts, console: Console) -> None:
     from rich.text import Text
 
     metric, unit = verdicts.metric, UNITS[figure_of(verdicts.metric)]
-    names = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "p", "verdict"]
+    names = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "alone", "p", "verdict"]
+    sequential = verdicts.planned is not None and len(verdicts.planned.analyses) > 1
+    names += ["analysis, error", "estimate"] if sequential else []
     names += ["agree", "r", "parameters", "time", "FLOPs"]
     mean = Text(text_of(metric, verdicts.control_mean))
     rows = [(Text(f"{verdicts.control} (control)"), [mean, *[Text("")] * (len(names) - 1)])]
-    rows += [(Text(row.arm + _dropped_mark(row)), _cells(row, metric)) for row in verdicts]
+    rows += [(Text(row.arm + _dropped_mark(row)), _cells(row, metric, sequential)) for row in verdicts]
     title = verdicts.question + (f" ({verdicts.title})" if verdicts.title else "")
     console.print(Text(title, style="italic"))
-    for parts in ([slice(None)], [slice(-COST), slice(-COST, None)]):
+    for parts in ([slice(None)], [slice(VERDICT), slice(VERDICT, None)]):
         tables = [_table("arm", names[part], [(arm, cells[part]) for arm, cells in rows], console) for part in parts]
         if None not in tables:
             for table in tables:
@@ -259,7 +292,7 @@ def _dropped_mark(row: ArmVerdict) -> str:
     return " (dropped)" if row.dropped and "(earlier version" not in row.arm else ""
 
 
-def _cells(row: ArmVerdict, metric: str) -> list[Text]:
+def _cells(row: ArmVerdict, metric: str, sequential: bool) -> list[Text]:
     from rich.text import Text
 
     v = row.verdict
@@ -267,8 +300,10 @@ def _cells(row: ArmVerdict, metric: str) -> list[Text]:
         Text(text_of(metric, row.mean)),
         Text(text_of(metric, v.difference, signed=True)),
         Text(interval_text(metric, v.low, v.high)),
+        Text(interval_text(metric, v.alone_low, v.alone_high)),
         Text(p_text(row)),
         Text(word(row), style=STYLES[v.verdict]),
+        *([Text(analysis_text(row)), Text(text_of(metric, v.estimate, signed=True))] if sequential else []),
         Text(f"{v.agree}/{v.pairs}"),
         Text(r_text(row)),
         Text(parameters_text(row)),

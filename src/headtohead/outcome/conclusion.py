@@ -36,7 +36,9 @@ def certain(verdicts: Verdicts) -> str:
     if gains:
         low, high = (f"{100 * share:.0f}" for share in (min(gains), max(gains)))
         parts.append(f"this pairing removed {low if low == high else f'{low} to {high}'} % of the noise between seeds")
-    parts.append(f"the chance of any wrong better or worse in the table is at most {100 * ALPHA:.0f} %")
+    parts.append(
+        f"the chance of any wrong better or worse in the table is at most {100 * ALPHA:.0f} %, early analyses included"
+    )
     smallest = [row.verdict.smallest_effect for row in verdicts if row.verdict.smallest_effect is not None]
     if smallest:
         parts.append(f"differences below {text_of(verdicts.metric, max(smallest))} may be missed")

@@ -15,11 +15,12 @@ import numpy as np
 
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import absolute, figure_of, sets_of, value_of
+from headtohead.outcome.plans import plan_text
 from headtohead.run import files, store
 from headtohead.run.results import Times
 from headtohead.run.store import Record
 from headtohead.run.studies import ArmRecord, StudyRecord, read_study
-from headtohead.stats import ItemTest, Verdict, compare, compare_all, mcnemar, over_items
+from headtohead.stats import Design, ItemTest, Verdict, compare, compare_all, mcnemar, over_items
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +90,8 @@ class ArmVerdict:
 
 @dataclass(frozen=True)
 class Noise:
-    """The control against itself with reshuffled batches."""
+    """The control against itself: with reshuffled batches (a new run), or with weights perturbed by 1e-6 (numerical
+    chaos). The true difference is zero."""
 
     verdict: Verdict
     extra_time: float | None
@@ -107,10 +109,14 @@ class Verdicts:
     control_mean: float
     control_excluded: tuple[Excluded, ...]
     arms: tuple[ArmVerdict, ...]
-    noise: Noise | None
+    noise: Noise | None  # a new run of the control
     seeds: int
     scope: str
     notes: tuple[str, ...]
+    chaos: Noise | None = None  # the control with perturbed weights
+    planned: Design | None = None  # the analyses
+    plan: str = ""  # what was planned, shown and changed, in sentences
+    published: float | None = None  # a published difference
 
     def __iter__(self) -> Iterator[ArmVerdict]:
         return iter(self.arms)
@@ -145,10 +151,14 @@ class Verdicts:
         return out.getvalue()
 
     def to_json(self) -> dict[str, Any]:
-        noise = self.noise and {**self.noise.verdict.to_json(), "extra_time": self.noise.extra_time}
-        said = {k: v for k, v in vars(self).items() if k not in ("arms", "noise")}
+        floors = {
+            name: floor and {**floor.verdict.to_json(), "extra_time": floor.extra_time}
+            for name, floor in (("noise_floor", self.noise), ("chaos_floor", self.chaos))
+        }
+        said = {k: v for k, v in vars(self).items() if k not in ("arms", "noise", "chaos")}
         said["control_excluded"] = [e._asdict() for e in self.control_excluded]
-        return {**said, "arms": [row.to_json() for row in self.arms], "noise_floor": noise}
+        said["planned"] = self.planned and dataclasses.asdict(self.planned)
+        return {**said, "arms": [row.to_json() for row in self.arms], **floors}
 
     def _repr_html_(self) -> str:
         from headtohead.report.page import verdict_table
@@ -189,9 +199,14 @@ class Outcome:
         """The control's runs with reshuffled batches."""
         return self._rows("control again", self.record.again)
 
+    @cached_property
+    def perturbed(self) -> list[RunRow]:
+        """The control's runs with perturbed weights."""
+        return self._rows("control perturbed", self.record.chaos)
+
     @property
     def all_rows(self) -> list[RunRow]:
-        return [row for rows in (*self.rows.values(), self.again) for row in rows]
+        return [row for rows in (*self.rows.values(), self.again, self.perturbed) for row in rows]
 
     def _rows(self, arm: str, runs: dict[int, str]) -> list[RunRow]:
         return [self._row(arm, seed, run) for seed, run in runs.items() if seed in self.record.seeds]
@@ -243,7 +258,7 @@ class Outcome:
         import pandas as pd
 
         made = []
-        for (title, _), rows in [*self.rows.items(), (("", ""), self.again)]:
+        for (title, _), rows in [*self.rows.items(), (("", ""), self.again), (("", ""), self.perturbed)]:
             for row in rows:
                 said = {k: v for k, v in vars(row).items() if k not in ("values", "value")}
                 held = {k: v for k, v in row.values.items() if isinstance(v, float)}
@@ -285,7 +300,12 @@ class Outcome:
         margin = None if asked is None or not math.isfinite(mean) else absolute(asked, mean)
         variants = {arm.name: self.rows[title, arm.name] for arm in arms[1:]}
         judged = compare_all(
-            base, {name: _values(rows, control) for name, rows in variants.items()}, margin, better=self.record.better
+            base,
+            {name: _values(rows, control) for name, rows in variants.items()},
+            margin,
+            better=self.record.better,
+            design=self.record.planned,
+            later=self.record.later,
         )
         judged = {name: not_by_survivors(verdict, control, variants[name]) for name, verdict in judged.items()}
         made = [self._arm(arm, control, variants[arm.name], judged[arm.name]) for arm in arms[1:]]
@@ -298,10 +318,14 @@ class Outcome:
             control_mean=mean,
             control_excluded=_without(control),
             arms=tuple(made),
-            noise=self._noise(control),
+            noise=self._noise(control, self.again),
             seeds=len(self.record.seeds),
             scope=self._scope(control),
             notes=tuple(self._notes(control, variants)),
+            chaos=self._noise(control, self.perturbed),
+            planned=self.record.planned,
+            plan=plan_text(self.folder, self.record),
+            published=self.record.published,
         )
 
     def differences(self, title: str) -> dict[str, dict[int, float]]:
@@ -362,8 +386,7 @@ class Outcome:
             dropped=arm.dropped,
         )
 
-    def _noise(self, control: list[RunRow]) -> Noise | None:
-        again = self.again
+    def _noise(self, control: list[RunRow], again: list[RunRow]) -> Noise | None:
         if not again:
             return None
         by_seed = {row.seed: row for row in again}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from headtohead.outcome.metrics import figure_of, text_of
 from headtohead.outcome.outcome import ArmVerdict, Verdicts
@@ -14,7 +15,7 @@ def word(row: ArmVerdict) -> str:
 
 
 def interval_text(metric: str, low: float, high: float) -> str:
-    if not math.isfinite(low):
+    if not (math.isfinite(low) and math.isfinite(high)):
         return "–"
     return f"{text_of(metric, low, signed=True)} … {text_of(metric, high, signed=True)}"
 
@@ -46,26 +47,19 @@ def family(verdicts: Verdicts) -> int:
 
 
 def corrected_text(verdicts: Verdicts) -> str:
-    """The arms that p is corrected for, as text; empty if fewer than two."""
-    many = family(verdicts)
-    if many < 2:
-        return ""
-    enough = any(row.verdict.pairs >= LEAST_PAIRS for row in verdicts)
-    some = f"the {many} arms that have {'pairs enough for a verdict' if enough else 'a pair'}"
-    return f"; p is corrected for {f'all {many} arms' if many == len(verdicts) else some}"
+    """The arms and analyses that intervals and p are corrected for, as text; empty if there is one of each."""
+    many, planned = family(verdicts), verdicts.planned
+    some = f"the {many} arms that have {LEAST_PAIRS} pairs" if many < len(verdicts) else f"all {many} arms"
+    parts = [some] if many > 1 else []
+    if planned is not None and len(planned.analyses) > 1:
+        parts.append(f"{len(planned.analyses)} analyses")
+    return f"; intervals and p are corrected for {' and '.join(parts)}" if parts else ""
 
 
 def lines_under(verdicts: Verdicts) -> list[str]:
     """The lines below a table of verdicts."""
     metric = verdicts.metric
-    lines = []
-    if verdicts.noise is not None:
-        n = verdicts.noise.verdict
-        time = "" if verdicts.noise.extra_time is None else f"; time per step {share_text(verdicts.noise.extra_time)}"
-        lines.append(
-            f"control against itself with reshuffled batches: {text_of(metric, n.difference, signed=True)} "
-            f"({interval_text(metric, n.low, n.high)}), {n.verdict}{time}"
-        )
+    lines = [line for line in (floor_text(verdicts, "noise"), floor_text(verdicts, "chaos")) if line]
     detectable = [row.verdict.smallest_effect for row in verdicts if row.verdict.smallest_effect is not None]
     if detectable:
         counts = sorted({row.verdict.pairs for row in verdicts if row.verdict.smallest_effect is not None})
@@ -76,24 +70,79 @@ def lines_under(verdicts: Verdicts) -> list[str]:
     elif any(row.verdict.descriptive for row in verdicts):
         lines.append("fewer than six pairs: the figures describe these runs and cannot tell better from worse")
     for row in verdicts:
-        if row.verdict.verdict == "unresolved" and row.verdict.pairs_needed and not row.verdict.descriptive:
-            needed = row.verdict.pairs_needed
-            lines.append(f"{row.arm}: a difference of this size needs about {needed:,} pairs to be resolved")
-        if row.items is not None:
-            i = row.items
-            agree = (
-                "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
-            )
-            of = ", by accuracy" if figure_of(metric) == "macro_f1" else ""  # an item has no F1
-            lines.append(
-                f"{row.arm}, if only the test texts were resampled (same trained models, {i.items:,} texts{of}): "
-                + f"{_item_text(metric, i.difference)} "
-                + f"({_item_text(metric, i.low)} … {_item_text(metric, i.high)}){agree}"
-            )
+        lines += _lines_of(row, verdicts)
     lines += _left_out(verdicts)
     lines += [f"warning: {note}" for note in verdicts.notes]
+    if verdicts.plan:
+        lines.append(_lower(verdicts.plan))
     lines.append(f"scope: {verdicts.scope}; {verdicts.better} is better{corrected_text(verdicts)}")
     return lines
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:].removesuffix(".")
+
+
+FLOORS = {"noise": "the control against itself, new runs", "chaos": "the control against itself, numerical chaos"}
+FLOOR_MEANINGS = {"noise": "other batch order", "chaos": "same batches, weights perturbed by 1e-6"}
+
+
+def analysis_text(row: ArmVerdict) -> str:
+    """The planned analysis that a verdict is from and the error spent up to it: 2 of 5, 3.3 %."""
+    v = row.verdict
+    if not v.planned:
+        return "not planned"
+    return f"{v.analysis} of {v.analyses}, {100 * v.spent:.1f} %" if v.analysis else "–"
+
+
+def floor_text(verdicts: Verdicts, kind: str) -> str:
+    """One noise floor. Its true difference is zero, so a difference that looks certain is a chance finding."""
+    floor, metric = getattr(verdicts, kind), verdicts.metric
+    if floor is None or not floor.verdict.pairs:
+        return ""
+    v = floor.verdict
+    size = f", sd {text_of(metric, v.sd)}" if math.isfinite(v.sd) else ""
+    time = "" if floor.extra_time is None or kind == "chaos" else f"; time per step {share_text(floor.extra_time)}"
+    chance = "; zero lies outside, which is a chance finding: the true difference is zero" if v.is_real else ""
+    return (
+        f"{FLOORS[kind]} ({FLOOR_MEANINGS[kind]}, {v.pairs} pairs): {text_of(metric, v.difference, signed=True)} "
+        f"({interval_text(metric, v.alone_low, v.alone_high)}{size}){chance}{time}"
+    )
+
+
+def _lines_of(row: ArmVerdict, verdicts: Verdicts) -> Iterator[str]:
+    """What there is to say about one arm."""
+    v, metric = row.verdict, verdicts.metric
+    if v.resolved_alone:
+        among = f"among {v.arms} arms" if v.arms > 1 else "with the analyses that were made"
+        alone = interval_text(metric, v.alone_low, v.alone_high)
+        yield f"{row.arm}: resolved alone ({alone}), not {among}"
+    if v.verdict == "equivalent":
+        inside = interval_text(metric, v.inner_low, v.inner_high)
+        margin = text_of(metric, v.margin or 0.0)
+        yield f"{row.arm}: {inside} lies inside the margin of ±{margin} (two one-sided tests)"
+    if v.verdict == "unresolved" and v.pairs_for_margin and not v.descriptive:
+        margin = text_of(metric, v.margin or 0.0)
+        yield f"{row.arm}: if it is equal, about {v.pairs_for_margin:,} pairs show it within the margin of ±{margin}"
+    if not v.planned:
+        yield f"{row.arm}: decided by the test for unplanned analyses (anytime-valid)"
+    if verdicts.published is not None and not v.descriptive:
+        said = "excluded" if excluded(verdicts.published, row) else "compatible"
+        yield f"{row.arm}: the published {text_of(metric, verdicts.published, signed=True)} is {said}"
+    if row.items is not None:
+        i = row.items
+        agree = "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
+        of = ", by accuracy" if figure_of(metric) == "macro_f1" else ""  # an item has no F1
+        yield (
+            f"{row.arm}, if only the test texts were resampled (same trained models, {i.items:,} texts{of}): "
+            + f"{_item_text(metric, i.difference)} "
+            + f"({_item_text(metric, i.low)} … {_item_text(metric, i.high)}){agree}"
+        )
+
+
+def excluded(published: float, row: ArmVerdict) -> bool:
+    """Whether the interval that decides excludes a published difference."""
+    return not row.verdict.low <= published <= row.verdict.high
 
 
 def _left_out(verdicts: Verdicts) -> list[str]:

@@ -43,6 +43,23 @@ class Fresh(Start):
     reference: ClassVar[str] = "no checkpoint"
 
 
+class Perturbed(Start):
+    """Random weights, as `model.init` defines, each changed by a tiny share of itself.
+
+    Two runs that differ in nothing else show how far rounding errors alone can drive training apart.
+    """
+
+    equation: ClassVar[str] = "w · (1 + scale · z),  w ~ model.init,  z ~ N(0, 1)"
+    reference: ClassVar[str] = "Summers and Dinneen 2021, Nondeterminism and Instability in Neural Network Optimization"
+
+    scale: float = knob(default=1e-6, gt=0, lt=1, help="size of the change, relative to each weight")
+
+    @torch.no_grad()
+    def fill(self, model: nn.Module) -> None:
+        for weight in model.parameters():
+            weight.mul_(1 + self.scale * torch.randn_like(weight))
+
+
 class Pretrained(Start):
     """The weights of a checkpoint; the last layer of a classifier is random.
 

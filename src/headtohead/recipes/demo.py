@@ -33,7 +33,6 @@ demo = Study(
         "RMSNorm": control.set("model.norm", RMSNorm()),
         "one key/value head": control.set("model.kv_heads", 1),
     },
-    seeds=8,
     metric="test/loss",
     margin="0.3%",
     name="demo",

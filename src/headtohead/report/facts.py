@@ -159,7 +159,7 @@ def failures(outcome: Outcome) -> list[Failure]:
     """Runs without a value, by arm and reason."""
     found: dict[tuple[str, str, str], list[int]] = {}
     known: set[str] = set()
-    for (title, _), rows in [*outcome.rows.items(), (("", ""), outcome.again)]:
+    for (title, _), rows in [*outcome.rows.items(), (("", ""), outcome.again), (("", ""), outcome.perturbed)]:
         for row in rows:
             if row.status != "complete" and row.run not in known:
                 arm = f"{row.arm}, {title}" if title else row.arm

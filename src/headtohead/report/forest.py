@@ -33,9 +33,9 @@ def drawing(verdicts: Verdicts, dots: Dots) -> Figure:
         for y, row in enumerate(rows):
             low, high = limits or (-math.inf, math.inf)
             shown |= _arm(axes, y, row, dots.get(row.arm, {}), scale, (scale * low, scale * high))
-        if verdicts.noise and math.isfinite(verdicts.noise.verdict.low):
+        if verdicts.noise and math.isfinite(verdicts.noise.verdict.alone_low):
             n = verdicts.noise.verdict
-            axes.axvspan(scale * n.low, scale * n.high, color=BAND, lw=0, zorder=0)
+            axes.axvspan(scale * n.alone_low, scale * n.alone_high, color=BAND, lw=0, zorder=0)
             shown = True
         axes.axvline(0, color=INK, lw=1)
         if limits:
@@ -75,11 +75,14 @@ def _arm(axes: Any, y: int, row: ArmVerdict, seeds: Mapping[int, float], scale: 
             if some:
                 axes.plot([min(max(x, low), high) for x, _ in some], [at for _, at in some], shape, **look, ls="none")
 
-    mean, ends = scale * v.difference, [scale * v.low, scale * v.high]
+    mean = scale * v.difference
     look: Any = {"color": colour, "ms": 7.5, "mec": "white", "mew": 0.8, "zorder": 4}
-    if math.isfinite(v.low):
+    for a, b, width in ((v.low, v.high, 1.1), (v.alone_low, v.alone_high, 3.2)):  # the one that decides, and alone
+        if not (math.isfinite(a) and math.isfinite(b)):
+            continue
+        ends = [scale * a, scale * b]
         if ends[0] < high and ends[1] > low:
-            axes.plot([max(ends[0], low), min(ends[1], high)], [y, y], color=colour, lw=2.2, solid_capstyle="round")
+            axes.plot([max(ends[0], low), min(ends[1], high)], [y, y], color=colour, lw=width, solid_capstyle="round")
         for end in ends:
             if not low <= end <= high:
                 draw([(end, y)], "", **look)
@@ -99,7 +102,8 @@ def _arm(axes: Any, y: int, row: ArmVerdict, seeds: Mapping[int, float], scale: 
 def _reach(row: ArmVerdict, dots: Dots) -> list[float]:
     """Every value in a row."""
     v = row.verdict
-    return [x for x in (0.0, v.difference, v.low, v.high, *dots.get(row.arm, {}).values()) if math.isfinite(x)]
+    ends = (v.low, v.high, v.alone_low, v.alone_high)
+    return [x for x in (0.0, v.difference, *ends, *dots.get(row.arm, {}).values()) if math.isfinite(x)]
 
 
 def _far(verdicts: Verdicts, dots: Dots) -> list[ArmVerdict]:
@@ -118,8 +122,8 @@ def _limits(verdicts: Verdicts, dots: Dots) -> Limits | None:
     seen = [x for row in verdicts if row not in beyond for x in _reach(row, dots)]
     wide = max(map(abs, seen)) or 0.01 * abs(verdicts.control_mean) or 1.0
     noise = verdicts.noise.verdict if verdicts.noise else None
-    if noise and math.isfinite(noise.low) and max(abs(noise.low), abs(noise.high)) < 10 * wide:
-        seen += [noise.low, noise.high]
+    if noise and math.isfinite(noise.alone_low) and max(abs(noise.alone_low), abs(noise.alone_high)) < 10 * wide:
+        seen += [noise.alone_low, noise.alone_high]
     return min(*seen, -0.3 * wide), max(*seen, 0.3 * wide)
 
 

@@ -31,7 +31,11 @@ def difference_text(metric: str, value: float, signed: bool = True) -> str:
 
 def between(metric: str, low: float, high: float) -> str:
     """An interval of differences, without the unit."""
-    return f"{difference_text(metric, low)} … {difference_text(metric, high)}" if math.isfinite(low) else "–"
+    return (
+        f"{difference_text(metric, low)} … {difference_text(metric, high)}"
+        if math.isfinite(low) and math.isfinite(high)
+        else "–"
+    )
 
 
 def amount(metric: str, value: float, signed: bool = True) -> str:

@@ -10,7 +10,16 @@ from typing import Any
 from headtohead.figures.style import svg
 from headtohead.outcome.metrics import UNITS, figure_of, text_of
 from headtohead.outcome.outcome import Outcome, Verdicts
-from headtohead.outcome.wording import lines_under, p_text, parameters_text, r_text, share_text, word
+from headtohead.outcome.wording import (
+    analysis_text,
+    floor_text,
+    lines_under,
+    p_text,
+    parameters_text,
+    r_text,
+    share_text,
+    word,
+)
 from headtohead.report import cost, facts, forest, heads, interactive, paste, study_curves, user_code
 from headtohead.report.findings import Extras
 from headtohead.report.number_text import amount, between, difference_text, in_points, is_share
@@ -31,6 +40,7 @@ def _templates() -> Any:
         lstrip_blocks=True,
     )
     functions = (text_of, amount, between, difference_text, share_text, word, p_text, r_text, parameters_text)
+    made.globals |= {"analysis_text": analysis_text, "floor_text": floor_text}
     made.globals |= {f.__name__: f for f in functions}
     return made
 
@@ -45,7 +55,9 @@ def verdict_table(verdicts: Verdicts) -> str:
 def _under(verdicts: Verdicts) -> list[str]:
     """The lines below the table, with the meaning of its columns."""
     *lines, scope = (in_points(verdicts.metric, line) for line in lines_under(verdicts))
-    columns = "agree: pairs whose difference has the sign of the mean; r: correlation of arm and control over "
+    columns = "interval: for all arms and analyses together, it decides; alone: as if this arm were the only one and "
+    columns += "this the only analysis; agree: pairs whose difference has the sign of the mean; "
+    columns += "r: correlation of arm and control over "
     columns += "the seeds, from −1 to 1; the nearer to 1, the more pairing gains"
     if is_share(verdicts.metric):
         columns += "; points: percentage points"
@@ -110,7 +122,7 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
         "table": verdict_table(verdicts),
         "forest": svg(forest.drawing(verdicts, dots), forest.says(verdicts, dots)) if len(verdicts) else None,
         "forest_notes": forest.beyond_text(verdicts, dots),
-        "band": verdicts.noise is not None and math.isfinite(verdicts.noise.verdict.low),
+        "band": verdicts.noise is not None and math.isfinite(verdicts.noise.verdict.alone_low),
         "along": learned,
         "over_seeds": "" if learned is None else learned.over_seeds(verdicts.seeds > study_curves.CURVE_SEEDS),
         "along_notes": "" if learned is None else study_curves.notes(learned),

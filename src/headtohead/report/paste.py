@@ -10,7 +10,7 @@ from headtohead.outcome.outcome import Outcome, Verdicts
 from headtohead.outcome.wording import family, p_text, parameters_text, share_text, word
 from headtohead.report.number_text import amount, between, difference_text, unit_of
 from headtohead.report.user_code import user_classes
-from headtohead.stats import DRAWS, EXACT_PAIRS, LEAST_PAIRS
+from headtohead.stats import EXACT_PAIRS, LEAST_PAIRS, sign_patterns
 
 SPECIAL = ["\\", "~", "^", "<", ">", "|", '"', "−", "…", "–", "±", "×", "→"]
 WRITTEN = r"\textbackslash{} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} \textbar{} \textquotedbl{}"
@@ -98,15 +98,18 @@ def methods(outcome: Outcome, verdicts: Verdicts) -> str:
         f"We compared {len(verdicts)} variant{'s' if many else ''} of a {task} with a control "
         f"({verdicts.control}) that differ{'' if many else 's'} from it in {varied}{_alone(verdicts)}, on "
         f"{study.corpus} ({scope}).",
-        f"Every arm was trained with the same {verdicts.seeds} seeds. Within a seed, weights that two arms share start "
+        f"Every arm was trained with {_seeds(verdicts)}. Within a seed, weights that two arms share start "
         f"bit-identical, {_order(study.vary)}dropout draws from the same stream, so differences are taken seed by "
         "seed.",
         f"The outcome is {verdicts.metric} {_when(outcome)}; {verdicts.better} is better.",
         *_tuned(outcome, verdicts),
-        "We report the mean paired difference with its 95 % interval by Student's t, and the p-value of a sign-flip "
-        f"test ({_flips(verdicts)}){_family(verdicts)}.",
-        "An arm is called better or worse at p of at most 0.05, with an interval on one side of zero and "
-        f"{LEAST_PAIRS} pairs or more" + _margin(verdicts) + "; otherwise it is unresolved.",
+        *_analyses(verdicts),
+        "We report the mean paired difference with the 95 % interval and p-value of "
+        f"{_test(verdicts)}{_family(verdicts)}.",
+        f"An arm is called better or worse if this interval lies on one side of zero, with {LEAST_PAIRS} pairs or more"
+        + _margin(verdicts)
+        + "; otherwise it is unresolved.",
+        *([verdicts.plan] if "locked" in verdicts.plan else []),
         *_noise(verdicts),
         *_lost(verdicts),
         *_own_code(outcome),
@@ -139,8 +142,31 @@ def _tuned(outcome: Outcome, verdicts: Verdicts) -> list[str]:
     return [f"{subject} {fields} was chosen from the same grid by the validation set, on separate seeds."]
 
 
-def _flips(verdicts: Verdicts) -> str:
-    return "exact, over all sign patterns" if verdicts.seeds <= EXACT_PAIRS else f"{DRAWS:,} random sign patterns"
+def _seeds(verdicts: Verdicts) -> str:
+    counts = sorted({row.verdict.pairs for row in verdicts if row.verdict.pairs})
+    if len(counts) > 1 and verdicts.planned is not None and len(verdicts.planned.analyses) > 1:
+        return f"the seeds of the control until it was decided ({counts[0]} to {counts[-1]} seeds)"
+    return f"the same {verdicts.seeds} seeds"
+
+
+def _analyses(verdicts: Verdicts) -> list[str]:
+    planned = verdicts.planned
+    if planned is None or len(planned.analyses) == 1:
+        return []
+    points = ", ".join(map(str, planned.analyses[:-1]))
+    spent = ", ".join(f"{share:.4f}" for share in planned.spent)
+    return [
+        f"Analyses were planned after {points} and {planned.pairs} pairs, with cumulative error {spent}; an arm that "
+        "was decided at one of them was not trained further."
+    ]
+
+
+def _test(verdicts: Verdicts) -> str:
+    if verdicts.planned is not None and verdicts.planned.rule == "t":
+        return "a group-sequential t-test (limits from simulated normal noise)"
+    most = max((row.verdict.pairs for row in verdicts), default=0)
+    which = "all sign patterns" if most <= EXACT_PAIRS else f"a subgroup of {len(sign_patterns(most)):,} sign patterns"
+    return f"an exact sign-flip test over {which}"
 
 
 def _family(verdicts: Verdicts) -> str:
@@ -150,14 +176,15 @@ def _family(verdicts: Verdicts) -> str:
     enough = any(row.verdict.pairs >= LEAST_PAIRS for row in verdicts)
     some = f"the {many} arms with {f'{LEAST_PAIRS} pairs' if enough else 'one pair'} or more"
     which = f"all {many} arms" if many == len(verdicts) else some
-    return f", corrected for {which} by the step-down maximum over joint flips of whole seeds"
+    return f", simultaneous for {which} by the maximum over joint flips of whole seeds"
 
 
 def _margin(verdicts: Verdicts) -> str:
     margin = next((row.verdict.margin for row in verdicts if row.verdict.margin is not None), None)
     if margin is None:
         return ""
-    return f", and equivalent where the 90 % interval lies within ± {amount(verdicts.metric, margin, signed=False)}"
+    within = amount(verdicts.metric, margin, signed=False)
+    return f", and equivalent if two one-sided tests, corrected in the same way, place it within ± {within}"
 
 
 def _noise(verdicts: Verdicts) -> list[str]:
@@ -166,7 +193,7 @@ def _noise(verdicts: Verdicts) -> list[str]:
     n = verdicts.noise.verdict
     return [
         "The control trained again with reshuffled batches differed from itself by "
-        f"{amount(verdicts.metric, n.difference)} ({between(verdicts.metric, n.low, n.high)})."
+        f"{amount(verdicts.metric, n.difference)} ({between(verdicts.metric, n.alone_low, n.alone_high)})."
     ]
 
 

@@ -8,7 +8,7 @@ from headtohead.outcome.metrics import text_of
 from headtohead.outcome.outcome import ArmVerdict, Excluded, Verdicts
 from headtohead.outcome.wording import family, p_text
 from headtohead.report.number_text import amount, between, cause, difference_text, joined
-from headtohead.stats import ALPHA, LEAST_PAIRS, Verdict
+from headtohead.stats import LEAST_PAIRS
 
 NAMED = 5  # most arms of one verdict that are named
 EACH = 3  # arms that are described with their interval and p
@@ -121,7 +121,7 @@ def _pairs(rows: Sequence[ArmVerdict], seeds: int) -> str:
 
 def _blind(metric: str, rows: Sequence[ArmVerdict]) -> str:
     """Why a difference is unresolved, and the smallest that would be detected."""
-    if all(map(_real, (row.verdict for row in rows))):
+    if all(row.verdict.is_real for row in rows):
         return "Runs came to nothing that the other arm completed, and the pairs that are left do not speak for those."
     seen = [row.verdict.smallest_effect for row in rows if row.verdict.smallest_effect is not None]
     unknown = "That cannot be told from no difference" if len(rows) == 1 else "None can be told from no difference"
@@ -130,11 +130,6 @@ def _blind(metric: str, rows: Sequence[ArmVerdict]) -> str:
     counts = sorted({row.verdict.pairs for row in rows})
     pairs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{unknown}: {pairs} pairs detect one of {amount(metric, max(seen), signed=False)} or more, at 80 % power."
-
-
-def _real(v: Verdict) -> bool:
-    """Whether the pairs alone would have decided."""
-    return v.p <= ALPHA and (v.low > 0 or v.high < 0)
 
 
 # -- what was lost -----------------------------------------------------------------------------------------------------

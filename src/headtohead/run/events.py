@@ -121,6 +121,23 @@ class AuditProgress:
 
 
 @dataclass(frozen=True)
+class Analysed:
+    """One analysis of a study."""
+
+    number: int  # of the planned analyses; 0: none of them
+    of: int
+    pairs: int
+    spent: float  # error that the analyses so far may have spent
+    decided: dict[str, str]  # verdict by arm
+    open: tuple[str, ...]  # arms that are trained further
+    stopped: dict[str, str]  # arms that are not decided and not trained further, and why
+    next_pairs: int | None  # of the next analysis; None: this is the last
+    seconds_left: float | None  # at most, until the last analysis
+    folder: str  # of the study
+    id: str = ""
+
+
+@dataclass(frozen=True)
 class Note:
     """One line that the user should see: a warning, or how a plan compares with what happened."""
 

@@ -33,6 +33,7 @@ LOCK = "LOCK"
 # studies/<name>/ and searches/<id>/
 STUDY = "study.json"
 PLAN = "plan.json"
+LOCKED = "locked.json"  # the plan that `h2h plan --lock` fixed before the first run
 REPORT = "report.html"
 SEARCH = "search.json"
 

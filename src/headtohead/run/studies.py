@@ -17,6 +17,7 @@ from headtohead.errors import InputError, nearest
 from headtohead.run import files, store
 from headtohead.run.results import DAMAGED
 from headtohead.run.store import Record
+from headtohead.stats.design import Design
 
 FORMAT = 1
 
@@ -69,6 +70,21 @@ class TuningRecord:
 
 
 @dataclass(frozen=True)
+class AnalysisRecord:
+    """One time that verdicts of the study were shown."""
+
+    when: str
+    pairs: dict[str, int]  # by arm
+    metric: str
+    margin: float | str | None
+    verdicts: dict[str, str]  # by arm
+    number: int = 0  # of the planned analysis; 0: it was not planned
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
 class StudyRecord:
     """Everything that study.json holds."""
 
@@ -89,6 +105,18 @@ class StudyRecord:
     takes: str = ""
     expected: str = ""
     made_on: dict[str, Any] = field(default_factory=dict)  # device, threads and content of the data
+    chaos: dict[int, str] = field(default_factory=dict)  # the control's runs with perturbed weights, by seed
+    design: Design | None = None  # when the study is analysed; None: written by an older version
+    history: tuple[AnalysisRecord, ...] = ()  # every time that verdicts were shown
+    later: tuple[str, ...] = ()  # arms that were added after the first analysis
+    asked_by: tuple[str, ...] = ()  # other metrics by which the store has the same question
+    published: float | None = None
+    locked: str = ""  # hash of the plan that was locked before the first run
+
+    @property
+    def planned(self) -> Design:
+        """The analyses that were planned. Studies of older versions had one, of all their pairs."""
+        return self.design or Design((max(2, len(self.seeds)),))
 
     def table(self, title: str) -> TableRecord:
         for table in self.tables:
@@ -106,9 +134,18 @@ class StudyRecord:
     def runs(self) -> list[str]:
         """Every run of the study, once."""
         tables = [arm.runs for arm in self.arms]
-        return list(dict.fromkeys(run for runs in (*tables, self.again) for run in runs.values()))
+        return list(dict.fromkeys(run for runs in (*tables, self.again, self.chaos) for run in runs.values()))
 
     def to_json(self) -> dict[str, Any]:
+        new = {
+            "chaos": {str(seed): run for seed, run in self.chaos.items()},
+            "design": None if self.design is None else dataclasses.asdict(self.design),
+            "history": [analysis.to_json() for analysis in self.history],
+            "later": self.later,
+            "asked_by": self.asked_by,
+            "published": self.published,
+            "locked": self.locked,
+        }
         return store.plain(
             {
                 "format": FORMAT,
@@ -129,6 +166,7 @@ class StudyRecord:
                 "tables": [table.to_json() for table in self.tables],
                 "again": {str(seed): run for seed, run in self.again.items()},
                 "tuning": [dataclasses.asdict(tuning) for tuning in self.tuning],
+                **{name: value for name, value in new.items() if value},
             }
         )
 
@@ -151,8 +189,17 @@ class StudyRecord:
                     TuningRecord(t["arm"], t["metric"], tuple(t["grid"]), t["best"], tuple(t["edge"]))
                     for t in data["tuning"]
                 ),
+                "chaos": {int(seed): str(run) for seed, run in data.get("chaos", {}).items()},
+                "design": _design(data.get("design")),
+                "history": tuple(AnalysisRecord(**analysis) for analysis in data.get("history", ())),
+                "later": tuple(data.get("later", ())),
+                "asked_by": tuple(data.get("asked_by", ())),
             }
         )
+
+
+def _design(data: dict[str, Any] | None) -> Design | None:
+    return None if data is None else Design(**{**data, "analyses": tuple(data["analyses"])})
 
 
 def read_study(folder: Path) -> StudyRecord:

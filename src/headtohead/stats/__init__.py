@@ -1,20 +1,25 @@
 """Verdicts from paired values: sign-flip tests, intervals, power. Imports only numpy and scipy."""
 
-from headtohead.stats.intervals import ALPHA, LEAST_PAIRS, interval, t_quantile
+from headtohead.stats.design import ALPHA, FIXED_PAIRS, LEAST_PAIRS, MAX_PAIRS, Design, Rule, sequential_design
+from headtohead.stats.intervals import interval, t_quantile
 from headtohead.stats.items import ItemTest, mcnemar, over_items
-from headtohead.stats.paired import Verdict, Way, compare, compare_all
+from headtohead.stats.paired import Verdict, Way, Word, compare, compare_all, upper_sd
 from headtohead.stats.power import MOST_PAIRS, detectable, pairs_for, pairs_for_equivalence, power
-from headtohead.stats.signflip import DRAWS, EXACT_PAIRS, sign_flip, sign_patterns
+from headtohead.stats.signflip import EXACT_PAIRS, sign_patterns
 
 __all__ = [
     "ALPHA",
-    "DRAWS",
     "EXACT_PAIRS",
+    "FIXED_PAIRS",
     "LEAST_PAIRS",
+    "MAX_PAIRS",
     "MOST_PAIRS",
+    "Design",
     "ItemTest",
+    "Rule",
     "Verdict",
     "Way",
+    "Word",
     "compare",
     "compare_all",
     "detectable",
@@ -24,7 +29,8 @@ __all__ = [
     "pairs_for",
     "pairs_for_equivalence",
     "power",
-    "sign_flip",
+    "sequential_design",
     "sign_patterns",
     "t_quantile",
+    "upper_sd",
 ]

@@ -1,4 +1,4 @@
-"""Student's t intervals of a mean, and the constants that all tests share."""
+"""Student's t intervals of a mean."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import math
 
 import numpy as np
 import scipy  # scipy.special is imported when first used; scipy.stats would take a second
-
-ALPHA = 0.05
-LEAST_PAIRS = 6  # the smallest p of n pairs is 2^(1−n): with 5 pairs it cannot fall below ALPHA
 
 
 def interval(d: np.ndarray, level: float = 0.95) -> tuple[float, float]:

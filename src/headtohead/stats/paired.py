@@ -2,26 +2,30 @@
 
     d_s = variant(s) − control(s)    for the pairs s = 1 … n, one seed each
 
-Under the null hypothesis, swapping the two arms of a pair changes nothing, so each d_s could have the opposite sign.
-The test flips these signs. It flips whole pairs, for all arms at once, because arms that share a control are dependent.
-Shapes: n pairs, k arms, F sign patterns.
+A verdict is decided by one interval. It holds every difference that neither the planned analyses (`sequential`) nor the
+test for unplanned ones (`anytime`) exclude. It is simultaneous: with 95 % certainty the intervals of all arms hold
+their true differences, at all analyses.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from headtohead.errors import InputError
-from headtohead.stats.intervals import ALPHA, LEAST_PAIRS, interval
-from headtohead.stats.power import detectable, pairs_for
-from headtohead.stats.signflip import sign_flip
+from headtohead.stats.anytime import anytime_interval, anytime_p
+from headtohead.stats.design import ALPHA, LEAST_PAIRS, Design
+from headtohead.stats.intervals import interval
+from headtohead.stats.power import detectable, pairs_for_equivalence
+from headtohead.stats.sequential import NOT_JUDGED, Judged, judge
+from headtohead.stats.signflip import alone
 
 ROUNDING = 1e-12  # relative; smaller differences are rounding errors and count as zero
 
@@ -31,43 +35,65 @@ Way = Literal["lower", "higher"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The comparison of one arm with the control. `difference` is variant − control, in the unit of the metric."""
+    """The comparison of one arm with the control. Differences are variant − control, in the unit of the metric."""
 
     verdict: Word
-    difference: float
-    low: float  # 95 % interval of the difference (Student's t)
+    difference: float  # mean of the pairs
+    low: float  # simultaneous interval: it holds for all arms and analyses together, and it decides
     high: float
-    p: float  # sign-flip test, corrected for the number of arms
-    p_alone: float  # sign-flip test without that correction
+    p: float  # corrected for the number of arms and analyses
+    p_alone: float  # sign-flip test of this arm alone, without any correction
     pairs: int
     descriptive: bool  # True: too few pairs for a verdict
     sd: float  # standard deviation of the differences
     agree: int  # number of pairs whose difference has the sign of the mean
     correlation: float | None  # between control and variant over the pairs; None if one of them is constant
+    alone_low: float  # 95 % interval of this arm alone, as if it were the only arm and the only analysis (Student's t)
+    alone_high: float
+    estimate: float  # the difference, corrected for stopping early
+    inner_low: float  # the narrower interval that decides equivalence (two one-sided tests)
+    inner_high: float
     margin: float | None = None
     arms: int = 1  # that were compared with the control
+    analysis: int = 1  # number of the planned analysis that the verdict is from; 0: before the first
+    analyses: int = 1  # planned
+    spent: float = ALPHA  # error that the analyses so far may have spent
+    planned: bool = True  # False: decided by the test for unplanned analyses
 
-    # Both are simulated, which takes longer than all the rest, so they are computed when they are asked for.
+    # They are simulated, which takes longer than all the rest, so they are computed when they are asked for.
 
     @cached_property
     def smallest_effect(self) -> float | None:
-        """The difference that this number of pairs detects with 80 % power, at this noise."""
-        return None if self.descriptive else self.sd * detectable(self.pairs, self.arms)
+        """The difference that this number of pairs detects with 80 % power, at this noise, in one analysis."""
+        return None if self.descriptive else self.sd * detectable(self.pairs, self.arms, alpha=self.spent or ALPHA)
 
     @cached_property
-    def pairs_needed(self) -> int | None:
-        """The pairs that detect a difference as large as this one; None where it is detected, or never would be."""
-        if self.is_real or self.pairs < 2 or not self.difference or not self.sd > 0:
+    def pairs_for_margin(self) -> int | None:
+        """The pairs that show equal arms to be equivalent within the margin, if the noise is as large as the upper
+        limit of its 80 % interval; None without a margin, or if the arm is decided."""
+        if self.margin is None or self.verdict != "unresolved" or self.pairs < 2 or not self.sd > 0:
             return None
-        return pairs_for(abs(self.difference) / self.sd, self.arms)
+        return pairs_for_equivalence(self.margin / upper_sd(self.sd, self.pairs), self.arms, alpha=self.spent or ALPHA)
 
     @property
     def is_real(self) -> bool:
-        """Whether test and interval exclude zero."""
-        return not self.descriptive and self.p <= ALPHA and (self.low > 0 or self.high < 0)
+        """Whether the interval that decides excludes zero."""
+        return not self.descriptive and (self.low > 0 or self.high < 0)
+
+    @property
+    def resolved_alone(self) -> bool:
+        """Whether this arm would be better or worse if it were the only arm and this the only analysis."""
+        outside = self.alone_low > 0 or self.alone_high < 0
+        return self.verdict == "unresolved" and not self.descriptive and outside and self.p_alone <= ALPHA
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"smallest_effect": self.smallest_effect, "pairs_needed": self.pairs_needed}
+        return asdict(self) | {"smallest_effect": self.smallest_effect, "pairs_for_margin": self.pairs_for_margin}
+
+
+def upper_sd(sd: float, pairs: int) -> float:
+    """The upper limit of the 80 % interval of a standard deviation that was measured on this number of pairs."""
+    free = pairs - 1
+    return sd * math.sqrt(free / (2 * float(scipy.special.gammaincinv(free / 2, 0.1))))
 
 
 def compare(control: ArrayLike, variant: ArrayLike, margin: float | None = None, *, better: Way = "lower") -> Verdict:
@@ -79,11 +105,19 @@ def compare(control: ArrayLike, variant: ArrayLike, margin: float | None = None,
 
 
 def compare_all(
-    control: ArrayLike, variants: Mapping[str, ArrayLike], margin: float | None = None, *, better: Way = "lower"
+    control: ArrayLike,
+    variants: Mapping[str, ArrayLike],
+    margin: float | None = None,
+    *,
+    better: Way = "lower",
+    design: Design | None = None,
+    later: Collection[str] = (),
 ) -> dict[str, Verdict]:
     """Compare several arms with one control over the same seeds.
 
-    A missing value (nan) of an arm leaves the pair out for that arm only.
+    A missing value (nan) of an arm leaves the pair out for that arm only. `design` lists the planned analyses; without
+    it there is one, of all pairs. Arms in `later` were added after the first analysis: only the test for unplanned
+    analyses judges them.
     """
     if margin is not None:
         margin = _number("margin", margin)
@@ -106,25 +140,16 @@ def compare_all(
     base, arms = base / unit, {name: values / unit for name, values in arms.items()}
     arms = {name: np.where(abs(values - base) < ROUNDING * abs(base), base, values) for name, values in arms.items()}
     differences = np.stack([values - base for values in arms.values()], axis=1)  # (n, k)
-    p_alone = [float(sign_flip(differences[:, [k]])[0]) for k in range(len(arms))]
-    p = _corrected(differences, p_alone)
     margin = None if margin is None else margin / unit
+    design = design or Design((max(2, len(base)),), reserve=0.0)
+    planned = [k for k, name in enumerate(arms) if name not in later]
+    judged = dict(zip(planned, judge(differences[:, planned], design, margin), strict=True))
     compared = max(1, int(np.isfinite(differences).any(axis=0).sum()))  # an arm without a pair is no comparison
+    table = _Table(design, margin, better, compared)
     return {
-        name: _scaled(unit, _verdict(base, values, p_alone[k], p[k], compared, margin, better))
+        name: _scaled(unit, table.verdict(base, values, judged.get(k, NOT_JUDGED)))
         for k, (name, values) in enumerate(arms.items())
     }
-
-
-def _corrected(differences: np.ndarray, p_alone: list[float]) -> list[float]:
-    """Correct p for the arms with enough pairs for a verdict. Arms with fewer pairs do not enter the correction: an
-    extreme t of two pairs would hide the other arms."""
-    family = np.isfinite(differences).sum(axis=0) >= LEAST_PAIRS
-    if not family.any():
-        family[:] = True
-    p = np.array(p_alone)
-    p[family] = sign_flip(differences[:, family])
-    return [float(x) for x in p]
 
 
 def _number(name: str, value: Any) -> float:
@@ -161,44 +186,85 @@ def _scaled(unit: float, v: Verdict) -> Verdict:
     """The verdict in the original unit, undoing the division by `_unit`."""
     if math.isinf(v.difference * unit):
         raise InputError("the values differ by more than a float can hold: give them in a larger unit")
-    scaled = ("difference", "low", "high", "sd", "margin")
+    scaled = (
+        "difference",
+        "low",
+        "high",
+        "sd",
+        "margin",
+        "alone_low",
+        "alone_high",
+        "estimate",
+        "inner_low",
+        "inner_high",
+    )
     changed: dict[str, Any] = {k: None if getattr(v, k) is None else getattr(v, k) * unit for k in scaled}
     return replace(v, **changed)
 
 
-def _verdict(
-    control: np.ndarray, variant: np.ndarray, p_alone: float, p: float, arms: int, margin: float | None, better: Way
-) -> Verdict:
-    d = variant - control
-    present = np.isfinite(d)
-    d, n = d[present], int(present.sum())
-    mean = float(d.mean()) if n else math.nan
-    sd = float(d.std(ddof=1)) if n > 1 else math.nan
-    low, high = interval(d)
-    enough = n >= LEAST_PAIRS
-    real = enough and p <= ALPHA and (low > 0 or high < 0)
-    word: Word = "unresolved"
-    if real:
-        word = "better" if (mean < 0) == (better == "lower") else "worse"
-    if enough and margin is not None:
-        inner_low, inner_high = interval(d, 0.90)
-        if -margin < inner_low and inner_high < margin:  # two one-sided tests
+@dataclass(frozen=True)
+class _Table:
+    """What the verdicts of one table share."""
+
+    design: Design
+    margin: float | None
+    better: Way
+    arms: int
+
+    def verdict(self, control: np.ndarray, variant: np.ndarray, judged: Judged) -> Verdict:
+        if judged.state != "open":  # later pairs do not change the verdict of a planned analysis
+            control, variant = control[: judged.pairs], variant[: judged.pairs]
+        present = np.isfinite(variant - control)
+        control, variant = control[present], variant[present]
+        d, n = variant - control, int(present.sum())
+        mean = float(d.mean()) if n else math.nan
+        any_low, any_high = self._anytime(d, 1.0) if judged.state == "open" else (-math.inf, math.inf)
+        low, high = max(judged.low, any_low), min(judged.high, any_high)
+        any_inner = self._anytime(d, 2.0) if judged.state == "open" else (-math.inf, math.inf)
+        inner_low, inner_high = max(judged.inner_low, any_inner[0]), min(judged.inner_high, any_inner[1])
+        enough, word, margin = n >= LEAST_PAIRS, "unresolved", self.margin
+        if enough and (low > 0 or high < 0):
+            word = "better" if (high < 0) == (self.better == "lower") else "worse"
+        if enough and margin is not None and -margin < inner_low and inner_high < margin:  # two one-sided tests
             word = "equivalent"
-    return Verdict(
-        verdict=word,
-        difference=mean,
-        low=low,
-        high=high,
-        p=p,
-        p_alone=p_alone,
-        pairs=n,
-        descriptive=not enough,
-        sd=sd,
-        agree=int((np.sign(d) == np.sign(mean)).sum()) if mean else 0,
-        correlation=_correlation(control[present], variant[present]),
-        margin=margin,
-        arms=arms,
-    )
+        alone_low, alone_high = interval(d)
+        unplanned = word != "unresolved" and judged.state == "open"
+        number = judged.analysis
+        return Verdict(
+            verdict=word,  # type: ignore[arg-type]
+            difference=mean,
+            low=low,
+            high=high,
+            p=self._p(d, judged),
+            p_alone=alone(d),
+            pairs=n,
+            descriptive=not enough,
+            sd=float(d.std(ddof=1)) if n > 1 else math.nan,
+            agree=int((np.sign(d) == np.sign(mean)).sum()) if mean else 0,
+            correlation=_correlation(control, variant),
+            alone_low=alone_low,
+            alone_high=alone_high,
+            estimate=judged.estimate if judged.state != "open" and math.isfinite(judged.estimate) else mean,
+            inner_low=inner_low,
+            inner_high=inner_high,
+            margin=margin,
+            arms=self.arms,
+            analysis=number,
+            analyses=len(self.design.analyses),
+            spent=self.design.spent[number - 1] if number else 0.0,
+            planned=not unplanned,
+        )
+
+    def _anytime(self, d: np.ndarray, factor: float) -> tuple[float, float]:
+        return anytime_interval(d, factor * self.design.alpha * self.design.reserve, self.arms)
+
+    def _p(self, d: np.ndarray, judged: Judged) -> float:
+        """The smaller p of the two tests, each corrected for its share of the error."""
+        reserve = self.design.reserve
+        p = judged.p / (1 - reserve) if judged.analysis else (alone(d) if not reserve else 1.0)
+        if reserve and judged.state == "open" and len(d):
+            p = min(p, anytime_p(d, self.arms) / reserve)
+        return float(min(1.0, p))
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float | None:

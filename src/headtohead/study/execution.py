@@ -5,19 +5,33 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import check_set
+from headtohead.outcome.outcome import load_outcome
 from headtohead.run import files, store
-from headtohead.run.events import Event, Stage
+from headtohead.run.events import Analysed, Event, Stage
 from headtohead.run.executors.execution import Execution, train_all
-from headtohead.run.studies import ArmRecord, StudyRecord, TableRecord, TuningRecord, has_study, read_study, write_study
+from headtohead.run.locks import read_lock
+from headtohead.run.studies import (
+    ArmRecord,
+    StudyRecord,
+    TableRecord,
+    TuningRecord,
+    has_study,
+    read_study,
+    study_folders,
+    write_study,
+)
 from headtohead.spec import code_of
 from headtohead.study import tuning
+from headtohead.study.analyses import analyse, seconds_until, was_shown
 from headtohead.study.layout import Layout, layout_of
 from headtohead.study.study import Study
 from headtohead.training.arm import RunSpec
@@ -35,12 +49,13 @@ class StudyTrained:
 UNNAMED = "study"  # where older versions of this program kept studies without a name
 MARKS = re.compile(r"( \(before\)| \(earlier version( \d+)?\))+$")  # "(before)" is from older versions of this program
 
-StudyEvent: TypeAlias = Event | Stage | StudyTrained
+StudyEvent: TypeAlias = Event | Stage | Analysed | StudyTrained
 
 
 def train_study(study: Study, execution: Execution | None = None, *, home: Path | None = None) -> Iterator[StudyEvent]:
-    """Train the runs that the store lacks. Ends early, with everything saved, when the user stops."""
-    home, how = home or store.home(), (execution or Execution()).checked()
+    """Train the runs that the store lacks, analysis after analysis. Arms that are decided are not trained further. Ends
+    early, with everything saved, when the user stops."""
+    home, how, begun = home or store.home(), (execution or Execution()).checked(), time.monotonic()
     execute = how.executor()
     for variant in study.variants:
         code_of(variant.arm)  # refuses a class that neither a worker nor a later process could load
@@ -53,10 +68,34 @@ def train_study(study: Study, execution: Execution | None = None, *, home: Path 
             return
         tuned = tuning.choose(study, trials, home)
     layout = layout_of(study, {record.arm: record.best for record in tuned}, how.device, how.threads)
-    folder = _write(study, home, layout, tuned)
-    yield Stage("runs", layout.cells(), warnings=about_data)
-    if (yield from train_all(execute, layout.in_order(), home)):
-        yield StudyTrained(folder)
+    arms = [variant.name for variant in study.variants[1:]]
+    points = study.design.analyses
+    wanted = dict.fromkeys(arms or [study.variants[0].name], points[0])  # pairs of each arm
+    for pairs, following in zip(points, (*points[1:], None), strict=True):
+        part = layout.part(wanted)
+        folder = _write(study, home, part, tuned)
+        yield Stage("runs", part.cells(), warnings=about_data)
+        if not (yield from train_all(execute, part.in_order(), home)):
+            return
+        outcome = load_outcome(folder)
+        jobs = how.jobs or 1
+        found = analyse(outcome, pairs, futility=study.futility, jobs=jobs, last=following is None)
+        if following is not None and found.open:
+            needed = seconds_until(outcome, len(found.open), following - pairs, jobs)
+            if how.budget is not None and needed and time.monotonic() - begun + needed > how.budget:
+                found = _out_of_budget(found, following - pairs, how.budget)
+        yield found
+        if following is None or not found.open:
+            break
+        wanted |= dict.fromkeys(found.open, following)
+    yield StudyTrained(folder)
+
+
+def _out_of_budget(found: Analysed, pairs: int, budget: float) -> Analysed:
+    """The analysis with its open arms stopped."""
+    why = f"the budget of {duration(budget)} does not allow {pairs} more pairs"
+    stopped = found.stopped | dict.fromkeys(found.open, why)
+    return dataclasses.replace(found, open=(), stopped=stopped, next_pairs=None, seconds_left=None)
 
 
 def _check_data(study: Study) -> list[str]:
@@ -112,15 +151,22 @@ def _write(study: Study, home: Path, layout: Layout, tuned: list[TuningRecord]) 
 def _record(
     study: Study, folder: Path, layout: Layout, tuned: list[TuningRecord], before: StudyRecord | None
 ) -> StudyRecord:
+    """The record of a study. Pairs that it had before stay in it, and so does its plan once verdicts were shown."""
     first = next(iter(layout.control.runs.values()))
     made_on = {"device": first.device, "threads": first.threads, "content": first.arm.data.corpus.content}
+    if before is not None and before.made_on != made_on:  # runs on another text or device do not form pairs
+        before = None
     tables = []
     for title, arms in layout.tables:
         rows = [ArmRecord(a.variant.name, a.variant.differs, a.variant.arm.to_json(), _ids(a.runs)) for a in arms]
-        if before is not None and before.made_on == made_on:  # runs on another text or device do not form pairs
+        if before is not None:
+            rows = [_with_earlier_runs(row, before, title) for row in rows]
             rows += _dropped(before, title, rows, folder.parent.parent)
         tables.append(TableRecord(title, tuple(rows)))
     corpus = study.control.data.corpus
+    locked = read_lock(folder)
+    design = study.design if locked is None else dataclasses.replace(study.design, reserve=0.0)
+    shown = was_shown(before)
     return StudyRecord(
         id=study.id,
         name=folder.name,
@@ -131,15 +177,55 @@ def _record(
         better=study.better,
         margin=study.margin,
         vary=study.paths,
-        seeds=study.all_seeds,
+        seeds=_seeds(tables, before),
         tables=tuple(tables),
-        again=_ids(layout.again),
+        again=(before.again if before else {}) | _ids(layout.floors.get("again", {})),
+        chaos=(before.chaos if before else {}) | _ids(layout.floors.get("chaos", {})),
         tuning=tuple(tuned),
         command=study.command,
         takes=study.takes,
         expected=study.expected,
         made_on=made_on,
+        design=before.planned if before is not None and shown else design,
+        history=before.history if before is not None else (),
+        later=_later(tables, before) if before is not None and shown else (),
+        asked_by=before.asked_by if before is not None else _asked_by(study, folder, tables[0].control),
+        published=study.published,
+        locked="" if locked is None else locked.hash,
     )
+
+
+def _with_earlier_runs(row: ArmRecord, before: StudyRecord, title: str) -> ArmRecord:
+    """The arm with the pairs that it had before, in their order, then the new ones."""
+    old = next((table.arms for table in before.tables if table.title == title), ())
+    runs = next((arm.runs for arm in old if arm.spec == store.plain(row.spec)), {})
+    return dataclasses.replace(row, runs=runs | row.runs)
+
+
+def _seeds(tables: list[TableRecord], before: StudyRecord | None) -> tuple[int, ...]:
+    """The seeds of the control, in the order of their pairs."""
+    earlier = before.seeds if before is not None else ()
+    return tuple(dict.fromkeys([*earlier, *(seed for table in tables for seed in table.control.runs)]))
+
+
+def _asked_by(study: Study, folder: Path, control: ArmRecord) -> tuple[str, ...]:
+    """Other metrics by which studies of the store compared the same fields of the same control."""
+    found, spec = set(), store.plain(control.spec)
+    for other in study_folders(folder.parent.parent):
+        try:
+            record = read_study(other)
+        except InputError:
+            continue
+        if record.metric != study.measured and record.vary == study.paths and record.tables[0].control.spec == spec:
+            found.add(record.metric)
+    return tuple(sorted(found))
+
+
+def _later(tables: list[TableRecord], before: StudyRecord) -> tuple[str, ...]:
+    """Arms that were added after verdicts had been shown. They were no part of the plan."""
+    known = [arm.spec for arm in before.arms if arm.name not in before.later]
+    added = [arm.name for table in tables for arm in table.arms[1:] if store.plain(arm.spec) not in known]
+    return tuple(dict.fromkeys(added))
 
 
 def _dropped(before: StudyRecord, title: str, rows: list[ArmRecord], home: Path) -> list[ArmRecord]:

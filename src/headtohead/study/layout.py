@@ -1,15 +1,16 @@
-"""Which runs a study takes: every arm with every seed, and the control once more with reshuffled batches."""
+"""Which runs a study takes: every arm with every seed, and the control against itself."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 
+from headtohead.pretrained.start import Fresh, Perturbed
 from headtohead.run.events import Cell
 from headtohead.study.study import Study, Variant
 from headtohead.training.arm import Arm, RunSpec, run_specs
 
-AGAIN = "control again"
+FLOORS = {"again": "control, new run", "chaos": "control, perturbed"}  # as on the screen
 Point = dict[str, object]  # the settings that tuning chose, by field path
 
 
@@ -26,7 +27,7 @@ class Layout:
     """The runs of a study, table by table; a tuned study has two tables."""
 
     tables: list[tuple[str, list[ArmRuns]]]
-    again: dict[int, RunSpec]  # the control with reshuffled batches, by seed
+    floors: dict[str, dict[int, RunSpec]]  # the control against itself, by kind and seed
 
     @property
     def control(self) -> ArmRuns:
@@ -42,22 +43,50 @@ class Layout:
                 if not mark or any(spec.id not in known for spec in arm.runs.values()):
                     name = arm.variant.name
                     cells += [Cell(name + mark, seed, spec.id, name) for seed, spec in arm.runs.items()]
-        return cells + [Cell(AGAIN, seed, spec.id, self.control.variant.name) for seed, spec in self.again.items()]
+        control = self.control.variant.name
+        floors = [(kind, seed, spec) for kind, runs in self.floors.items() for seed, spec in runs.items()]
+        return cells + [Cell(FLOORS[kind], seed, spec.id, control) for kind, seed, spec in floors]
 
     def in_order(self) -> list[RunSpec]:
         """Every run once, all arms of a seed before the next seed."""
-        return by_seed([arm.runs for _, arms in self.tables for arm in arms] + [self.again])
+        return by_seed([arm.runs for _, arms in self.tables for arm in arms] + list(self.floors.values()))
+
+    def part(self, pairs: dict[str, int]) -> Layout:
+        """Only the first pairs of each arm, by its name. The control and the floors have as many as the longest arm."""
+        most = max(pairs.values(), default=0)
+        seeds = list(self.control.runs)[:most]
+        tables = [
+            (title, [ArmRuns(a.variant, _first(a.runs, pairs.get(a.variant.name, most))) for a in arms])
+            for title, arms in self.tables
+        ]
+        return Layout(
+            tables, {kind: {s: r for s, r in runs.items() if s in seeds} for kind, runs in self.floors.items()}
+        )
+
+
+def _first(runs: dict[int, RunSpec], count: int) -> dict[int, RunSpec]:
+    return dict(list(runs.items())[:count])
 
 
 def layout_of(study: Study, chosen: dict[str, Point], device: str, threads: int) -> Layout:
-    """The runs of a study; `chosen` holds the settings that tuning chose for each arm."""
+    """All runs that a study may come to train; `chosen` holds the settings that tuning chose for each arm."""
     tables = [
         (title, [ArmRuns(v, run_specs(v.arm, study.all_seeds, device, threads)) for v in variants])
         for title, variants in tables_of(study, chosen)
     ]
     control = tables[0][1][0].variant.arm
-    again = run_specs(reshuffled(control), study.all_seeds, device, threads) if study.again else {}
-    return Layout(tables, again)
+    floors = {
+        kind: run_specs(arm, study.floors[kind], device, threads)
+        for kind, arm in floors_of(control).items()
+        if kind in study.floors
+    }
+    return Layout(tables, floors)
+
+
+def floors_of(control: Arm) -> dict[str, Arm]:
+    """The control against itself: with reshuffled batches, and with perturbed weights where they start at random."""
+    found = {"again": reshuffled(control)}
+    return found | ({"chaos": control.set("start", Perturbed())} if isinstance(control.start, Fresh) else {})
 
 
 def tables_of(study: Study, chosen: dict[str, Point]) -> list[tuple[str, list[Variant]]]:

@@ -4,9 +4,11 @@
         question="Do rotary positions help a small language model?",
         control=Arm(),
         vary={"model.position": [Learned(), Rope(), Alibi()]},
-        seeds=6,
         metric="test/loss",
     )
+
+Without `seeds` the study is sequential: it is analysed after 6, 8, 10, 14 and 20 pairs, and an arm is trained until it
+is decided. With `seeds` it has one analysis, of that many pairs.
 
 Arms differ from the control only in the declared fields. Every arm is trained with every seed. All arms of a seed have
 the same initial weights where shapes agree, the same batches and the same dropout, so that differences within a seed
@@ -19,6 +21,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import FIGURES, better_way, figure_of, read_amount
 from headtohead.spec import Spec
-from headtohead.stats import LEAST_PAIRS
+from headtohead.stats import FIXED_PAIRS, LEAST_PAIRS, MAX_PAIRS, Design, Rule, sequential_design
 from headtohead.training.arm import Arm
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 PLACES = ("model", "train", "start", "tokenizer", "data")
 LONGEST_NAME = 100  # characters of a study's name
 FIRST_TUNING_SEED = 1_000_000  # no verdict uses seeds from here on
+AGAIN_PAIRS = 6  # of a sequential study, for which the control is trained again with reshuffled batches
+CHAOS_PAIRS = 3  # and with perturbed weights: enough to see the size of numerical chaos
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,18 @@ class Study:
     question: str
     control: Arm
     vary: Mapping[str, Sequence[Any]] | Sequence[str]
-    seeds: int | Sequence[int] = LEAST_PAIRS
+    seeds: int | Sequence[int] | None = None  # None: pairs are added until every arm is decided
+    max_pairs: int = MAX_PAIRS  # of a sequential study
+    rule: Rule = "flips"  # t: limits that assume normal noise
+    futility: bool = False  # a sequential study also stops arms that will hardly be decided
     metric: str = ""  # SET/FIGURE, such as test/loss, obama/perplexity, validation/accuracy; empty: the task's default
     margin: float | str | None = None  # a difference too small to matter: 0.01, or "1%" of the control's mean
     arms: Mapping[str, Arm] = field(default_factory=dict)
     tune: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the same grid for every arm
     tuning_seeds: int = 3
-    again: bool = True  # train the control once more with reshuffled batches
+    published: float | None = None  # a published difference, variant − control: excluded or compatible?
+    again: bool = True  # train the control again with reshuffled batches: the noise of a new run
+    chaos: bool | None = None  # and with weights perturbed by 1e-6; None: in sequential studies
     name: str = ""  # of its folder in the store; empty: the name of the recipe's file, or one made from what is varied
     command: str = ""
     takes: str = ""  # its usual run time
@@ -77,7 +87,7 @@ class Study:
         if len(seeds) < 2:
             raise InputError(
                 f"a study needs at least 2 seeds, and {LEAST_PAIRS} to decide anything, not {len(seeds)}: "
-                "give more, such as --seeds 6"
+                f"give more, such as --seeds {FIXED_PAIRS}"
             )
         if len(set(seeds)) < len(seeds) or min(seeds) < 0:
             raise InputError(f"seeds must be different numbers, 0 or larger, not {list(seeds)}")
@@ -94,18 +104,24 @@ class Study:
             raise InputError(f"{both.pop()} is varied and tuned: choose one")
         if self.margin is not None:
             read_amount(self.margin)
+        _ = self.design  # refuses impossible numbers of pairs
         self._check_metric()
         if len(self.variants) < 2 and self.vary:
             raise InputError("you listed only values that the control has: add another value to compare")
 
     def _check_kinds(self) -> None:
         """Refuse values of wrong types, because recipes are typed by hand."""
-        whole = isinstance(self.seeds, int) and not isinstance(self.seeds, bool)
+        whole = self.seeds is None or (isinstance(self.seeds, int) and not isinstance(self.seeds, bool))
         listed = isinstance(self.seeds, Sequence | range) and not isinstance(self.seeds, str)
         if not whole and not (listed and all(isinstance(s, int) for s in self.seeds)):  # type: ignore[union-attr]
             raise InputError(
-                f"seeds is a number or a list of whole numbers, such as 6 or [0, 1, 2], not {self.seeds!r}"
+                f"seeds is a number or a list of whole numbers, such as 8 or [0, 1, 2], not {self.seeds!r}"
             )
+        if not isinstance(self.max_pairs, int) or isinstance(self.max_pairs, bool):
+            raise InputError(f"max_pairs is a number of pairs, such as {MAX_PAIRS}, not {self.max_pairs!r}")
+        real = isinstance(self.published, int | float) and not isinstance(self.published, bool)
+        if self.published is not None and not (real and math.isfinite(self.published)):
+            raise InputError(f"published is a difference, such as -0.097, not {self.published!r}")
         for name in ("question", "metric", "name", "command", "takes", "expected"):
             if not isinstance(getattr(self, name), str):
                 raise InputError(f"a study's {name} is a text, not {getattr(self, name)!r}")
@@ -136,8 +152,29 @@ class Study:
         return tuple(self.vary)
 
     @property
+    def is_sequential(self) -> bool:
+        return self.seeds is None
+
+    @property
     def all_seeds(self) -> tuple[int, ...]:
+        """The seeds, in the order of their pairs; of a sequential study those that it may come to use."""
+        if self.seeds is None:
+            return tuple(range(self.max_pairs))
         return tuple(range(self.seeds)) if isinstance(self.seeds, int) else tuple(self.seeds)
+
+    @property
+    def design(self) -> Design:
+        """When the study is analysed."""
+        if self.seeds is None:
+            return sequential_design(self.max_pairs, rule=self.rule)
+        return Design((len(self.all_seeds),), rule=self.rule)
+
+    @property
+    def floors(self) -> dict[str, tuple[int, ...]]:
+        """The seeds with which the control is trained again, by kind: `again` and `chaos`."""
+        wanted = {"again": self.again, "chaos": self.is_sequential if self.chaos is None else self.chaos}
+        most = {"again": AGAIN_PAIRS if self.is_sequential else len(self.all_seeds), "chaos": CHAOS_PAIRS}
+        return {kind: self.all_seeds[: most[kind]] for kind, trained in wanted.items() if trained}
 
     @property
     def measured(self) -> str:

@@ -9,7 +9,7 @@ from headtohead.outcome.metrics import figure_of
 from headtohead.run.events import Cell
 from headtohead.run.studies import TuningRecord
 from headtohead.search.trials import Trial, at_edge, ranked
-from headtohead.study.layout import at_point, by_seed, reshuffled, tables_of
+from headtohead.study.layout import at_point, by_seed, floors_of, tables_of
 from headtohead.study.study import FIRST_TUNING_SEED, Study
 from headtohead.training.arm import Arm, RunSpec, run_specs
 
@@ -59,10 +59,10 @@ def is_complete(trials: list[Trial], home: Path) -> bool:
 
 
 def arms_of(study: Study, home: Path, device: str = "cpu", threads: int = 1) -> list[Arm]:
-    """Every arm that is trained after tuning, the reshuffled control included. The best point of the grid is known only
-    then; before, each arm is taken as given."""
+    """Every arm that is trained after tuning, the control's noise floors included. The best point of the grid is known
+    only then; before, each arm is taken as given."""
     trials = trials_of(study, device, threads)
     tuned = bool(trials) and is_complete(trials, home)
     chosen = {record.arm: record.best for record in choose(study, trials, home)} if tuned else {}
     arms = [variant.arm for _, variants in tables_of(study, chosen) for variant in variants]
-    return [*arms, reshuffled(arms[0])] if study.again else arms
+    return [*arms, *(arm for kind, arm in floors_of(arms[0]).items() if kind in study.floors)]

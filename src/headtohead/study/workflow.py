@@ -14,8 +14,9 @@ from headtohead.outcome.outcome import Outcome, load_outcome
 from headtohead.report.models import audits_of
 from headtohead.report.page import write_report, written_report
 from headtohead.run import store
-from headtohead.run.events import AuditProgress, Finished, Note, ShownWarnings, Stage, Started
+from headtohead.run.events import Analysed, AuditProgress, Finished, Note, ShownWarnings, Stage, Started
 from headtohead.run.executors.execution import Execution
+from headtohead.study.analyses import note_analysis
 from headtohead.study.execution import StudyEvent, StudyTrained, train_study
 from headtohead.study.plan import compare_with_plan
 from headtohead.study.study import Study
@@ -59,6 +60,8 @@ def train_and_load(study: Study, execution: Execution, home: Path, listen: Liste
             listen(Note(f"warning: {line}"))
         if isinstance(event, Started):
             trained.add(event.id)
+        elif isinstance(event, Analysed):
+            note_analysis(Path(event.folder), event.number)
         elif isinstance(event, StudyTrained):
             folder = event.folder
     if folder is None:

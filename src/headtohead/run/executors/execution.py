@@ -39,6 +39,7 @@ class Execution:
     threads: int = 1  # of each run
     save_every: float = 30.0  # seconds between checkpoints
     log_to: str | None = None  # trackio, tensorboard or wandb
+    budget: float | None = None  # seconds; a sequential study adds no pairs that would take longer
 
     def checked(self) -> Execution:
         """Return a copy with the device and the number of jobs of this machine. Refuses what it does not have."""
