@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from headtohead.outcome.outcome import Outcome
 
 NEXT = (
-    "Next: open the report in a browser, or ask your own question: "
-    "h2h run lm --vary model.position=Learned,Rope,Alibi --seeds 8"
+    "Next: open the report in a browser, or ask your own question: h2h run lm --vary model.position=Learned,Rope,Alibi"
 )
 
 
@@ -22,7 +21,7 @@ NEXT = (
 def demo(jobs: Jobs = None, on: On = "local", as_json: AsJson = False) -> None:
     """Run a first study, in two to three minutes.
 
-    Four small changes to a small language model, eight pairs each, on the corpus that is installed with h2h.
+    Four small changes to a small language model, on the corpus that is installed with h2h.
     """
     from headtohead.outcome.conclusion import certain, found
     from headtohead.run.executors.execution import Execution

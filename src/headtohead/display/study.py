@@ -254,7 +254,7 @@ def _say(line: str, console: Console) -> None:
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
-VERDICT = 6  # columns of _cells up to the verdict; the others are a second table if the screen is narrow
+COST = 5  # columns of _cells from the right
 
 
 def show(verdicts: Verdicts, console: Console) -> None:
@@ -263,7 +263,7 @@ def show(verdicts: Verdicts, console: Console) -> None:
     from rich.text import Text
 
     metric, unit = verdicts.metric, UNITS[figure_of(verdicts.metric)]
-    names = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "alone", "p", "verdict"]
+    names = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "verdict", "alone", "p"]
     sequential = verdicts.planned is not None and len(verdicts.planned.analyses) > 1
     names += ["analysis, error", "estimate"] if sequential else []
     names += ["agree", "r", "parameters", "time", "FLOPs"]
@@ -272,7 +272,8 @@ def show(verdicts: Verdicts, console: Console) -> None:
     rows += [(Text(row.arm + _dropped_mark(row)), _cells(row, metric, sequential)) for row in verdicts]
     title = verdicts.question + (f" ({verdicts.title})" if verdicts.title else "")
     console.print(Text(title, style="italic"))
-    for parts in ([slice(None)], [slice(VERDICT), slice(VERDICT, None)]):
+    wide = [slice(None)]
+    for parts in (wide, [slice(-COST), slice(-COST, None)], [slice(4), slice(4, -COST), slice(-COST, None)]):
         tables = [_table("arm", names[part], [(arm, cells[part]) for arm, cells in rows], console) for part in parts]
         if None not in tables:
             for table in tables:
@@ -300,9 +301,9 @@ def _cells(row: ArmVerdict, metric: str, sequential: bool) -> list[Text]:
         Text(text_of(metric, row.mean)),
         Text(text_of(metric, v.difference, signed=True)),
         Text(interval_text(metric, v.low, v.high)),
+        Text(word(row), style=STYLES[v.verdict]),
         Text(interval_text(metric, v.alone_low, v.alone_high)),
         Text(p_text(row)),
-        Text(word(row), style=STYLES[v.verdict]),
         *([Text(analysis_text(row)), Text(text_of(metric, v.estimate, signed=True))] if sequential else []),
         Text(f"{v.agree}/{v.pairs}"),
         Text(r_text(row)),

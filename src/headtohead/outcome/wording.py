@@ -101,13 +101,19 @@ def floor_text(verdicts: Verdicts, kind: str) -> str:
     if floor is None or not floor.verdict.pairs:
         return ""
     v = floor.verdict
-    size = f", sd {text_of(metric, v.sd)}" if math.isfinite(v.sd) else ""
+    size = f", sd {_small(metric, v.sd)}" if math.isfinite(v.sd) else ""
     time = "" if floor.extra_time is None or kind == "chaos" else f"; time per step {share_text(floor.extra_time)}"
     chance = "; zero lies outside, which is a chance finding: the true difference is zero" if v.is_real else ""
     return (
         f"{FLOORS[kind]} ({FLOOR_MEANINGS[kind]}, {v.pairs} pairs): {text_of(metric, v.difference, signed=True)} "
         f"({interval_text(metric, v.alone_low, v.alone_high)}{size}){chance}{time}"
     )
+
+
+def _small(metric: str, value: float) -> str:
+    """A value that may be too small for the usual digits."""
+    usual = text_of(metric, value)
+    return f"{value:.1e}" if value > 0 and not any(digit in usual for digit in "123456789") else usual
 
 
 def _lines_of(row: ArmVerdict, verdicts: Verdicts) -> Iterator[str]:

@@ -228,6 +228,8 @@ class _Table:
         if enough and margin is not None and -margin < inner_low and inner_high < margin:  # two one-sided tests
             word = "equivalent"
         alone_low, alone_high = interval(d)
+        if not enough:  # it decides nothing: describe the pairs
+            low, high, inner_low, inner_high = alone_low, alone_high, *interval(d, 0.90)
         unplanned = word != "unresolved" and judged.state == "open"
         number = judged.analysis
         return Verdict(
@@ -260,8 +262,10 @@ class _Table:
 
     def _p(self, d: np.ndarray, judged: Judged) -> float:
         """The smaller p of the two tests, each corrected for its share of the error."""
+        if len(d) < LEAST_PAIRS:
+            return alone(d)
         reserve = self.design.reserve
-        p = judged.p / (1 - reserve) if judged.analysis else (alone(d) if not reserve else 1.0)
+        p = judged.p / (1 - reserve) if judged.analysis else 1.0
         if reserve and judged.state == "open" and len(d):
             p = min(p, anytime_p(d, self.arms) / reserve)
         return float(min(1.0, p))

@@ -22,8 +22,8 @@ USUAL_OTHER = 2.0  # seconds of a run outside its steps, before anything is meas
 
 
 def analyse(outcome: Outcome, pairs: int, *, futility: bool, jobs: int, last: bool) -> Analysed:
-    """Judge a study after `pairs` pairs."""
-    design = outcome.record.planned
+    """Judge a study after `pairs` pairs, or after more if the store has them."""
+    design, pairs = outcome.record.planned, max(pairs, len(outcome.record.seeds))
     decided: dict[str, str] = {}
     stopped: dict[str, str] = {}
     still_open: list[str] = []

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -142,14 +142,18 @@ def _write(study: Study, home: Path, layout: Layout, tuned: list[TuningRecord]) 
     folder = folder_of(study, home)
     with store.lock(folder, patience=30):
         before = read_study(folder) if has_study(folder) else None
-        record = _record(study, folder, layout, tuned, before)
+        record = record_of(study, folder, layout, tuned, before)
         if before is None or record.to_json() != before.to_json():  # an unchanged file keeps its modification time
             write_study(folder, record)
     return folder
 
 
-def _record(
-    study: Study, folder: Path, layout: Layout, tuned: list[TuningRecord], before: StudyRecord | None
+def record_of(
+    study: Study,
+    folder: Path,
+    layout: Layout,
+    tuned: Sequence[TuningRecord] = (),
+    before: StudyRecord | None = None,
 ) -> StudyRecord:
     """The record of a study. Pairs that it had before stay in it, and so does its plan once verdicts were shown."""
     first = next(iter(layout.control.runs.values()))

@@ -51,6 +51,9 @@ class Layout:
         """Every run once, all arms of a seed before the next seed."""
         return by_seed([arm.runs for _, arms in self.tables for arm in arms] + list(self.floors.values()))
 
+    def without_floors(self) -> Layout:
+        return Layout(self.tables, {})
+
     def part(self, pairs: dict[str, int]) -> Layout:
         """Only the first pairs of each arm, by its name. The control and the floors have as many as the longest arm."""
         most = max(pairs.values(), default=0)

@@ -1,15 +1,18 @@
-"""How many pairs and minutes does a study need? Before a study, short trial runs show how long a step takes and how
-much arms differ by chance. After it, the forecast is compared with what happened."""
+"""How many pairs and minutes does a study need?
+
+The noise comes from complete pairs: those of the study itself, those of earlier studies with the same control, or a
+pilot of a few complete pairs, which then count as the first pairs of the study. Shortened runs are not used: their
+noise is 0.06 to 2.3 times that of complete runs. After the study, the forecast is compared with what happened.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +23,39 @@ from headtohead import stats
 from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import absolute, read_amount, text_of
-from headtohead.outcome.outcome import load_outcome
+from headtohead.outcome.outcome import Outcome, load_outcome
 from headtohead.run import files, store
-from headtohead.run.executors.execution import Execution
+from headtohead.run.events import Stage
+from headtohead.run.executors.execution import Execution, train_all
+from headtohead.run.locks import EXCLUSIONS, LockedPlan, write_lock
 from headtohead.run.results import DAMAGED, JsonObject
-from headtohead.run.studies import has_study
-from headtohead.study.execution import StudyEvent, StudyTrained, folder_of, train_study
-from headtohead.study.study import LONGEST_NAME, Study
+from headtohead.run.studies import has_study, read_study, study_folders
+from headtohead.study.analyses import USUAL_OTHER, was_shown
+from headtohead.study.execution import StudyEvent, folder_of, record_of
+from headtohead.study.layout import layout_of
+from headtohead.study.study import Study
+from headtohead.training.arm import run_specs
 from headtohead.training.tasks import task_of
 
-TRIAL_PAIRS = 5
-SECONDS = 60.0
-USUAL_OTHER = 2.0  # seconds of a run outside its steps, before anything is measured
+PILOT_PAIRS = 4
+PILOT_ARMS = 3  # most arms besides the control that a pilot trains
+ENOUGH = 6  # degrees of freedom of the noise for which no pilot is trained
+LIKELY = 0.8  # certainty of the range of pairs
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of paired differences, and how well it is known."""
+
+    sd: float
+    free: int  # degrees of freedom
+    source: str  # what it was measured on
+
+    def limit(self, share: float) -> float:
+        """The value below which the true sd lies with probability `share`."""
+        if self.free < 1:
+            return self.sd
+        return self.sd * math.sqrt(self.free / (2 * float(special.gammaincinv(self.free / 2, 1 - share))))
 
 
 @dataclass(frozen=True)
@@ -40,18 +64,22 @@ class StudyPlan(JsonObject):
 
     study: str
     effect: float  # in the unit of the metric
-    control_mean: float  # perhaps of shorter runs
+    control_mean: float
     metric: str
     arms: int  # variants
     sd: float  # of the differences between paired runs
+    sd_low: float  # 80 % interval
+    sd_high: float
     sd_from: str  # what it was measured on
     pairs: int | None  # to detect the effect with 80 % power; None: too many
-    pairs_if_noisier: int | None  # for noise at the upper end of what the trial allows
+    pairs_low: int | None
+    pairs_high: int | None
     pairs_for_equivalence: int | None  # to call equal arms equivalent within the effect
+    analyses: tuple[int, ...]  # of the study
     run_seconds: float
     jobs: int
     runs_a_pair: int
-    runs_before: int = 0  # for tuning
+    runs_before: int = 0  # for tuning and for noise floors
 
     def minutes(self, pairs: int | None) -> float | None:
         if pairs is None:
@@ -59,30 +87,46 @@ class StudyPlan(JsonObject):
         return (self.runs_before + pairs * self.runs_a_pair) * self.run_seconds / self.jobs / 60
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "minutes": self.minutes(self.pairs)}
+        given = (self.pairs, self.pairs_low, self.pairs_high)
+        names = ("minutes", "minutes_low", "minutes_high")
+        return {**super().to_json(), **{name: self.minutes(n) for name, n in zip(names, given, strict=True)}}
 
     def lines(self) -> list[str]:
         effect = text_of(self.metric, self.effect)
+        sds = f"{text_of(self.metric, self.sd_low)} to {text_of(self.metric, self.sd_high)}"
         lines = [
-            f"noise: pairs differ by chance with sd {text_of(self.metric, self.sd)} of {self.metric} ({self.sd_from})",
+            f"noise: pairs differ by chance with sd {text_of(self.metric, self.sd)} of {self.metric} (likely {sds}), "
+            f"from {self.sd_from}",
             f"time: {duration(self.run_seconds)} a run, {self.jobs} at a time, {self.runs_a_pair} runs a pair"
-            + (f", {self.runs_before} runs for tuning" if self.runs_before else ""),
-            self._line(f"to detect an effect of {effect} with 80 % power", self.pairs),
+            + (f", {self.runs_before} runs for tuning and noise floors" if self.runs_before else ""),
+            f"to detect an effect of {effect} with 80 % power: {self._range()}",
         ]
-        if self.pairs_if_noisier != self.pairs:
-            lines.append(self._line("if the noise is larger, as a short trial cannot exclude", self.pairs_if_noisier))
-        lines.append(self._line(f"to call equal arms equivalent within {effect}", self.pairs_for_equivalence))
+        if self.pairs is not None and len(self.analyses) > 1:
+            points = ", ".join(map(str, self.analyses))
+            lines.append(
+                f"the study is analysed after {points} pairs and stops as soon as an arm is decided"
+                + (f"; {self.analyses[-1]} pairs may not be enough" if self.pairs > self.analyses[-1] else "")
+            )
+        needed = self.pairs_for_equivalence
+        many = "more than 10,000 pairs" if needed is None else f"{needed:,} pairs"
+        lines.append(f"to call equal arms equivalent within {effect}: {many}")
         return lines
 
-    def _line(self, what: str, pairs: int | None) -> str:
-        minutes = self.minutes(pairs)
-        if pairs is None or minutes is None:
-            return f"{what}: more than {stats.MOST_PAIRS:,} pairs; ask for a larger effect"
-        return f"{what}: {pairs:,} pairs, {duration(60 * minutes)}"
+    def _range(self) -> str:
+        if self.pairs is None or self.pairs_low is None:
+            return f"more than {stats.MOST_PAIRS:,} pairs; ask for a larger effect"
+        high = f"{self.pairs_high:,}" if self.pairs_high is not None else f"more than {stats.MOST_PAIRS:,}"
+        low, most = self.minutes(self.pairs_low) or 0.0, self.minutes(self.pairs_high)
+        times = (
+            f"{duration(60 * low)} to {duration(60 * most)}" if most is not None else f"{duration(60 * low)} or more"
+        )
+        if self.pairs_low == self.pairs_high:
+            return f"{self.pairs:,} pairs; {duration(60 * low)}"
+        return f"{self.pairs:,} pairs, likely {self.pairs_low:,} to {high}; {times}"
 
 
 class PlanStopped(KeyboardInterrupt):
-    """The user stopped the trial runs. They are saved, and the same call continues."""
+    """The user stopped the pilot. Its runs are saved, and the same call continues."""
 
 
 def plan_study(
@@ -90,101 +134,135 @@ def plan_study(
     effect: float | str,
     *,
     jobs: int | None = None,
-    seconds: float = SECONDS,
     home: Path | None = None,
     listen: Callable[[StudyEvent], object] = lambda _: None,
 ) -> StudyPlan:
-    """Forecast pairs and minutes for an effect, from what the store has of the study or from short trial runs."""
+    """Forecast pairs and minutes for an effect, from complete pairs in the store or from a pilot."""
     if len(study.variants) < 2:
         raise InputError("this study compares nothing: h2h plan needs a study that varies something")
-    read_amount(effect)  # before the trial runs
+    read_amount(effect)  # before the pilot
     home, jobs = home or store.home(), jobs or os.cpu_count() or 1
     folder = folder_of(study, home)
-    steps = task_of(study.control).steps
-    if not _has_pairs(folder):
-        trial = dataclasses.replace(_shorter(study, steps, jobs, seconds), again=False)
-        folder = _train_trial(trial, Execution(jobs=jobs, device="cpu", save_every=1e9), home / files.TRIALS, listen)
-    forecast = _forecast(study, folder, effect, steps, jobs)
-    store.write_whole(folder_of(study, home) / files.PLAN, store.to_text(forecast.to_json()))
+    noise, outcome = _known_noise(study, folder)
+    if noise is None or noise.free < ENOUGH:
+        outcome = _pilot(study, Execution(jobs=jobs, device="cpu"), home, listen)
+        noise = _pooled([_of_outcome(outcome, "pilot"), *([noise] if noise else [])])
+    if noise is None or outcome is None:
+        raise InputError("no pair of the pilot was completed, so there is nothing to plan with: see h2h list runs")
+    forecast = _forecast(study, outcome, noise, effect, jobs)
+    store.write_whole(folder / files.PLAN, store.to_text(forecast.to_json()))
     return forecast
 
 
-def _train_trial(trial: Study, how: Execution, home: Path, listen: Callable[[StudyEvent], object]) -> Path:
-    for event in train_study(trial, how, home=home):
-        listen(event)
-        if isinstance(event, StudyTrained):
-            return event.folder
-    raise PlanStopped
+# -- noise -------------------------------------------------------------------------------------------------------------
 
 
-def _has_pairs(folder: Path) -> bool:
-    if not has_study(folder):
-        return False
-    return any(row.verdict.pairs >= 3 and row.verdict.sd > 0 for row in load_outcome(folder).verdicts)
+def _known_noise(study: Study, folder: Path) -> tuple[Noise | None, Outcome | None]:
+    """The noise of the study itself, or of earlier studies with the same control and metric."""
+    if has_study(folder):
+        outcome = load_outcome(folder)
+        own = _of_outcome(outcome, f"study {folder.name}")
+        if own is not None and own.free >= ENOUGH:
+            return own, outcome
+    found: list[Noise | None] = []
+    used = None
+    control = store.plain(study.control.to_json())
+    for other in study_folders(folder.parent.parent):
+        try:
+            record = read_study(other)
+        except InputError:
+            continue
+        if record.metric == study.measured and record.tables[0].control.spec == control:
+            outcome = load_outcome(other)
+            noise = _of_outcome(outcome, f"study {other.name}")
+            if noise is not None:
+                found, used = [*found, noise], outcome
+    return _pooled(found), used
 
 
-def _shorter(study: Study, steps: int, jobs: int, seconds: float) -> Study:
-    """The control and the first variant, with as many steps as the time allows, at most those of the study. Fewer steps
-    still show how long a step takes, and roughly the noise."""
-    arm = study.control
-    task = task_of(arm)
-    model = task.build(0)
-    times = []
-    for step in range(6):
-        start = time.perf_counter()
-        task.loss(model, task.batch(0, step), "cpu").backward()
-        times.append(time.perf_counter() - start)
-    runs = 2 * TRIAL_PAIRS
-    room = seconds * jobs / runs - USUAL_OTHER
-    steps_of_trial = max(20, min(steps, int(room / (1.3 * min(times)))))  # an update takes a little more
-    name, variant = study.variants[1].name, study.variants[1].arm
-    short = [f"train.steps={steps_of_trial}"] if steps_of_trial < steps else []
-    return Study(
-        question=study.question,
-        control=arm.settings(short),
-        vary=list(study.paths),
-        arms={name: variant.settings(short)},
-        seeds=TRIAL_PAIRS,
-        metric=study.measured,
-        name=f"{study.folder_name[: LONGEST_NAME - 6]}-trial",
-    )
-
-
-def _forecast(study: Study, folder: Path, effect: float | str, steps: int, jobs: int) -> StudyPlan:
-    outcome = load_outcome(folder)
-    verdicts = outcome.verdicts
-    rows = [row for row in outcome.all_rows if row.status == "complete"]
-    judged = [row.verdict for row in verdicts if row.verdict.pairs >= 2 and math.isfinite(row.verdict.sd)]
-    if not rows or not judged:
-        whys = [f"{row.arm}, seed {row.seed}: {row.why}" for row in outcome.all_rows if row.status != "complete"]
-        raise InputError(f"no pair of the trial was completed, so there is nothing to plan with: {whys[0]}")
+def _of_outcome(outcome: Outcome, source: str) -> Noise | None:
+    """The noise of an outcome's arms, pooled. Arms share the control, so together they are worth less than apart."""
+    judged = [row.verdict for row in outcome.verdicts if row.verdict.pairs >= 2 and math.isfinite(row.verdict.sd)]
+    if not judged:
+        return None
     free = sum(v.pairs - 1 for v in judged)
     sd = math.sqrt(sum((v.pairs - 1) * v.sd**2 for v in judged) / free)
-    upper = sd * math.sqrt(free / (2 * special.gammaincinv(free / 2, 0.2)))  # the lower fifth of chi-squared
+    pairs = sorted({v.pairs for v in judged})
+    count = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
+    arms = f" of {len(judged)} arms" if len(judged) > 1 else ""
+    worth = max(max(pairs) - 1, round(free * 2 / 3))
+    return Noise(sd, worth, f"{count} complete pairs{arms} ({source})")
+
+
+def _pooled(noises: list[Noise | None]) -> Noise | None:
+    known = [noise for noise in noises if noise is not None]
+    if not known:
+        return None
+    free = sum(noise.free for noise in known)
+    sd = math.sqrt(sum(noise.free * noise.sd**2 for noise in known) / max(1, free))
+    return Noise(sd, free, " and ".join(noise.source for noise in known))
+
+
+def _pilot(study: Study, how: Execution, home: Path, listen: Callable[[StudyEvent], object]) -> Outcome:
+    """Train a few complete pairs, which are the first of the study."""
+    how = how.checked()
+    layout = layout_of(study, {}, how.device, how.threads)
+    arms = [variant.name for variant in study.variants[1:]]
+    wanted = {arm: PILOT_PAIRS if number < PILOT_ARMS else 0 for number, arm in enumerate(arms)}
+    part = layout.part(wanted).without_floors()
+    listen(Stage("runs", part.cells()))
+    events = train_all(how.executor(), part.in_order(), home)
+    while True:
+        try:
+            listen(next(events))
+        except StopIteration as end:
+            if not end.value:
+                raise PlanStopped from None
+            break
+    folder = folder_of(study, home)
+    return Outcome(folder, record_of(study, folder, part))
+
+
+# -- forecast ----------------------------------------------------------------------------------------------------------
+
+
+def _forecast(study: Study, outcome: Outcome, noise: Noise, effect: float | str, jobs: int) -> StudyPlan:
+    rows = [row for row in outcome.all_rows if row.status == "complete"]
     times = [store.Record.at(outcome.home, row.run).times for row in rows]
     step = float(np.median([t.step_ms or 0.0 for t in times])) / 1000
     other = float(np.median([USUAL_OTHER if t.other_seconds is None else t.other_seconds for t in times]))
-    size = absolute(effect, verdicts.control_mean)
-    arms = len(study.variants) - 1
-    done = rows[0].steps or steps
-    pairs = stats.pairs_for(size / sd, arms) if sd > 0 else stats.LEAST_PAIRS
+    size, arms = absolute(effect, outcome.verdicts.control_mean), len(study.variants) - 1
+    alpha = study.design.planned
+    low, high = noise.limit((1 - LIKELY) / 2), noise.limit((1 + LIKELY) / 2)
+
+    def pairs(sd: float) -> int | None:
+        return stats.pairs_for(size / sd, arms, alpha=alpha) if sd > 0 else stats.LEAST_PAIRS
+
+    tuning = len(study.variants) * len(list(study.grid())) * study.tuning_seeds if study.tune else 0
+    floors = sum(map(len, study.floors.values())) if study.is_sequential else 0
+    per_pair = len(study.variants) + (0 if study.is_sequential else len(study.floors))
     return StudyPlan(
         study=study.folder_name,
         effect=size,
-        control_mean=verdicts.control_mean,
+        control_mean=outcome.verdicts.control_mean,
         metric=study.measured,
         arms=arms,
-        sd=sd,
-        sd_from=f"{free + len(judged)} pairs of {done:,} steps"
-        + (f", the study has {steps:,}" if done < steps else ""),
-        pairs=pairs,
-        pairs_if_noisier=stats.pairs_for(size / upper, arms) if sd > 0 else stats.LEAST_PAIRS,
-        pairs_for_equivalence=stats.pairs_for_equivalence(size / sd) if sd > 0 else stats.LEAST_PAIRS,
-        run_seconds=steps * step + other,
+        sd=noise.sd,
+        sd_low=low,
+        sd_high=high,
+        sd_from=noise.source,
+        pairs=pairs(noise.sd),
+        pairs_low=pairs(low),
+        pairs_high=pairs(high),
+        pairs_for_equivalence=stats.pairs_for_equivalence(size / noise.sd, arms, alpha=alpha)
+        if noise.sd > 0
+        else stats.LEAST_PAIRS,
+        analyses=study.design.analyses,
+        run_seconds=task_of(study.control).steps * step + other,
         jobs=jobs,
         # a tuned study may have every variant twice: at its own best, and at the control's
-        runs_a_pair=len(study.variants) + study.again + (arms if study.tune else 0),
-        runs_before=len(study.variants) * len(list(study.grid())) * study.tuning_seeds if study.tune else 0,
+        runs_a_pair=per_pair + (arms if study.tune else 0),
+        runs_before=tuning + floors,
     )
 
 
@@ -211,3 +289,38 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
         span = low if low == high else f"{low} to {high}"
         lines.append(f"forecast noise sd {text_of(plan.metric, plan.sd)}, measured {span}")
     return lines
+
+
+# -- locking -----------------------------------------------------------------------------------------------------------
+
+
+def lock_plan(study: Study, *, home: Path | None = None) -> tuple[LockedPlan, Path]:
+    """Write and hash what the study asks and how, before its first verdict. The study then keeps no error in reserve
+    for unplanned analyses. Returns the plan and its file."""
+    home = home or store.home()
+    folder = folder_of(study, home)
+    if has_study(folder) and was_shown(read_study(folder)):
+        raise InputError(
+            f"verdicts of study {folder.name} were shown already, so its plan cannot be locked: give the study another "
+            "name and other seeds, such as seeds=range(100, 120)"
+        )
+    design = study.design
+    content = next(iter(run_specs(study.control, [study.all_seeds[0]], "cpu", 1).values())).arm.data.corpus.content
+    data = study.control.data
+    plan = LockedPlan(
+        question=study.question,
+        metric=study.measured,
+        margin=study.margin,
+        control=store.plain(study.control.to_json()),
+        arms={variant.name: store.plain(variant.arm.to_json()) for variant in study.variants[1:]},
+        analyses=list(design.analyses),
+        rule=design.rule,
+        alpha=design.alpha,
+        seeds=list(study.all_seeds),
+        tuning={"grid": {k: [str(v) for v in values] for k, values in study.tune.items()}, "seeds": study.tuning_seeds}
+        if study.tune
+        else {},
+        exclusions=EXCLUSIONS,
+        data={"spec": store.plain(data.to_json()), "content": content},
+    )
+    return plan, write_lock(folder, plan, datetime.now(UTC).isoformat(timespec="seconds"))

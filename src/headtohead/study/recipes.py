@@ -67,8 +67,19 @@ def study_for(
     seeds: int | None,
     metric: str | None,
     margin: str | None,
+    until: str | None = None,
+    max_pairs: int | None = None,
+    futility: bool = False,
+    rule: str | None = None,
+    published: float | None = None,
 ) -> Study:
     """The study that the arguments of `h2h run` describe."""
+    if until not in (None, "resolved"):
+        raise InputError(f"--until takes the word resolved, not '{until}'")
+    if seeds is not None and (until or max_pairs or futility):
+        raise InputError(
+            "--seeds fixes the number of pairs: leave it out, or leave out --until, --max-pairs, --futility"
+        )
     if name in ("lm", "classifier"):
         if not vary:
             raise InputError(f"say what to vary: h2h run {name} --vary model.position=Learned,Rope")
@@ -78,8 +89,14 @@ def study_for(
         if vary or data:
             raise InputError("--vary and --data are for lm or classifier: leave them out, a recipe has its own")
         study = recipe(name).set(*settings)
-    given = {"vary": vary, "data": data, "set": settings, "seeds": seeds, "metric": metric, "margin": margin}
-    changes: dict[str, Any] = {k: given[k] for k in ("seeds", "metric", "margin") if given[k] is not None}
+    given: dict[str, Any] = {"vary": vary, "data": data, "set": settings, "seeds": seeds}
+    given |= {"metric": metric, "margin": margin, "rule": rule, "published": published}
+    given |= {"until": until, "max-pairs": max_pairs, "futility": futility or None}
+    changes: dict[str, Any] = {
+        k: given[k] for k in ("seeds", "metric", "margin", "rule", "published") if given[k] is not None
+    }
+    if until or max_pairs or futility:
+        changes |= {"seeds": None, "futility": futility} | ({"max_pairs": max_pairs} if max_pairs else {})
     if any(given.values()) or not study.command:
         changes["command"] = _typed(name, given)
     return dataclasses.replace(study, **changes)
@@ -90,7 +107,7 @@ def _typed(name: str, given: dict[str, Any]) -> str:
     words = ["h2h", "run", name]
     for option, value in given.items():
         for one in value if isinstance(value, list) else [] if value is None else [value]:
-            words += [f"--{option}", str(one)]
+            words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
     return shlex.join(words)
 
 

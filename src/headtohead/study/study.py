@@ -303,16 +303,19 @@ class Study:
         threads: int = 1,
         home: str | Path | None = None,
         progress: bool = True,
+        budget: str | float | None = None,
     ) -> Outcome:
         """Audit the models, train what the store lacks, write the report, and return the outcome: what `h2h run` does.
 
-        `on` is local, ray or ray:ADDRESS. Ctrl-C saves everything and raises KeyboardInterrupt; call again to continue.
+        `on` is local, ray or ray:ADDRESS. `budget` limits the time of a sequential study: seconds, "30min" or "2h".
+        Ctrl-C saves everything and raises KeyboardInterrupt; call again to continue.
         """
         from headtohead.display.study import study_screen
-        from headtohead.run.executors.execution import Execution
+        from headtohead.run.executors.execution import Execution, read_duration
         from headtohead.study.workflow import run_study
 
-        how = Execution(jobs=jobs, on=on, device=device, threads=threads)
+        seconds = None if budget is None else read_duration(budget)
+        how = Execution(jobs=jobs, on=on, device=device, threads=threads, budget=seconds)
         with study_screen(self.measured, quiet=not progress) as screen:
             return run_study(self, how, home=Path(home) if home else None, listen=screen.hear)
 

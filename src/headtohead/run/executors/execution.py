@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
+import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +29,19 @@ def train_all(execute: Executor, specs: list[RunSpec], home: Path) -> Generator[
         if isinstance(event, Stopped | NotBegun):
             return False
     return True
+
+
+def read_duration(text: str | float) -> float:
+    """Seconds of a time such as 90s, 30min, 2h or 1.5h."""
+    units = {"s": 1, "min": 60, "m": 60, "h": 3600}
+    found = re.fullmatch(r"\s*([0-9.]+)\s*(s|min|m|h)\s*", str(text)) if isinstance(text, str) else None
+    try:
+        seconds = float(text) if found is None else float(found[1]) * units[found[2]]
+    except ValueError:
+        raise InputError(f"a time is a number with s, min or h, such as 30min, not '{text}'") from None
+    if not 0 < seconds < math.inf:
+        raise InputError(f"a time is above zero, not '{text}'")
+    return seconds
 
 
 @dataclass(frozen=True)
