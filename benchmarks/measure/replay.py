@@ -2,8 +2,8 @@
 
     python benchmarks/measure/replay.py        # seconds; nothing is trained
 
-Every stored comparison has ten or more pairs. The fixed design judges them once, the sequential ones after 6, 8 and 10 pairs
-and stop as soon as an arm is decided. The two must never decide in opposite directions.
+Every stored comparison has ten or more pairs. The fixed design judges them once, the sequential ones after 6, 8 and 10
+pairs and stop as soon as an arm is decided. The two must never decide in opposite directions.
 """
 
 from __future__ import annotations
