@@ -76,6 +76,7 @@ class ArmVerdict:
     items_pairs: int  # pairs that were compared item by item
     excluded: tuple[Excluded, ...]
     dropped: bool = False  # no longer in the recipe, yet part of the family
+    seeds: tuple[int, ...] = ()  # that it was trained with, or is to be
 
     def to_json(self) -> dict[str, Any]:
         said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items")}
@@ -384,6 +385,7 @@ class Outcome:
             items_pairs=min(len(both), ITEM_PAIRS),
             excluded=_without(rows),
             dropped=arm.dropped,
+            seeds=tuple(by_seed),
         )
 
     def _noise(self, control: list[RunRow], again: list[RunRow]) -> Noise | None:

@@ -53,7 +53,7 @@ def _described(verdicts: Verdicts, rows: Sequence[ArmVerdict]) -> str:
 
 def _alone(verdicts: Verdicts, row: ArmVerdict) -> str:
     v, metric = row.verdict, verdicts.metric
-    sure = f"in {metric} ({_sure(metric, row)}, {_pairs([row], verdicts.seeds)})"
+    sure = f"in {metric} ({_sure(metric, row)}, {_pairs([row], verdicts)})"
     figures = f"{amount(metric, v.difference)} {sure}"
     if v.verdict in ("better", "worse"):
         return f"{row.arm} is {v.verdict} than {verdicts.control}: {figures}."
@@ -91,7 +91,7 @@ def _together(verdicts: Verdicts, paired: Sequence[ArmVerdict]) -> str:
             told.append(f"{_names(rows, len(verdicts))} {'has' if len(rows) == 1 else 'have'} {what} and no verdict")
     many = family(verdicts)
     corrected = f", p corrected for {many} arms" if many > 1 else ""
-    said = f"Against {verdicts.control} in {metric}, {_pairs(judged, verdicts.seeds)}{corrected}: {'; '.join(told)}."
+    said = f"Against {verdicts.control} in {metric}, {_pairs(judged, verdicts)}{corrected}: {'; '.join(told)}."
     if spans:
         said += " The table has the intervals and p" + (" of the others." if 0 < len(decided) <= EACH else ".")
     return said if decided else f"{said} {_blind(metric, judged)}"
@@ -112,11 +112,18 @@ def _span(metric: str, rows: Sequence[ArmVerdict]) -> str:
     return f"{difference_text(metric, low)} to {amount(metric, high)}"
 
 
-def _pairs(rows: Sequence[ArmVerdict], seeds: int) -> str:
-    """The number of pairs, and of those planned if some are missing."""
+def _pairs(rows: Sequence[ArmVerdict], verdicts: Verdicts) -> str:
+    """The number of pairs, and of those that were wanted if some are lost."""
     counts = sorted({row.verdict.pairs for row in rows})
     said = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{said} pairs" if counts == [seeds] else f"{said} of {seeds} pairs"
+    wanted = max(row.verdict.pairs + lost(row, verdicts) for row in rows)
+    return f"{said} of {wanted} pairs" if any(lost(row, verdicts) for row in rows) else f"{said} pairs"
+
+
+def lost(row: ArmVerdict, verdicts: Verdicts) -> int:
+    """The pairs of an arm that have no value, because a run of the arm or of the control has none."""
+    gone = {e.seed for e in row.excluded} | {e.seed for e in verdicts.control_excluded if e.seed in row.seeds}
+    return len(gone)
 
 
 def _blind(metric: str, rows: Sequence[ArmVerdict]) -> str:
@@ -137,17 +144,18 @@ def _blind(metric: str, rows: Sequence[ArmVerdict]) -> str:
 
 def lost_pairs(verdicts: Verdicts) -> str:
     """How many pairs are lost, of which arms and why; empty if none is."""
-    seeds, told = verdicts.seeds, []
-    short = [row for row in verdicts if row.verdict.pairs < seeds]
+    told = []
+    short = [row for row in verdicts if lost(row, verdicts)]
     if not short:
         return ""
     if len(short) > EACH:
-        least, most = (f(seeds - row.verdict.pairs for row in short) for f in (min, max))
+        least, most = (f(lost(row, verdicts) for row in short) for f in (min, max))
         count = f"{least}" if least == most else f"{least} to {most}"
         lacking = [*verdicts.control_excluded, *(e for row in short for e in row.excluded)]
+        seeds = max(len(row.seeds) for row in short)
         return f"{count} of {seeds} pairs of {len(short)} arms {_are(most)} lost to {_causes(lacking)}."
     for row in short:
-        gone = seeds - row.verdict.pairs
+        gone, seeds = lost(row, verdicts), len(row.seeds)
         own, of_control = row.excluded, verdicts.control_excluded
         by = [_causes(own)] if own else []
         if of_control:
