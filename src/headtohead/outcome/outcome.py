@@ -16,6 +16,7 @@ import numpy as np
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import absolute, figure_of, sets_of, value_of
 from headtohead.outcome.plans import plan_text
+from headtohead.outcome.plateaus import plateau_warnings
 from headtohead.run import files, store
 from headtohead.run.results import Times
 from headtohead.run.store import Record
@@ -322,7 +323,7 @@ class Outcome:
             noise=self._noise(control, self.again),
             seeds=len(self.record.seeds),
             scope=self._scope(control),
-            notes=tuple(self._notes(control, variants)),
+            notes=(*self._notes(control, variants), *plateau_warnings(self, title)),
             chaos=self._noise(control, self.perturbed),
             planned=self.record.planned,
             plan=plan_text(self.folder, self.record),
@@ -399,7 +400,7 @@ class Outcome:
 
     def _items(self, both: list[tuple[RunRow, RunRow]]) -> tuple[ItemTest | None, int | None]:
         """The comparison item by item, as the mean over pairs of checkpoints."""
-        if not both or self._changes_tokens:
+        if not both or self.changes_tokens:
             return None, None
         right = figure_of(self.metric) in ("accuracy", "macro_f1")
         try:
@@ -415,7 +416,7 @@ class Outcome:
         return over_items(differences, weights, clusters), agree
 
     @property
-    def _changes_tokens(self) -> bool:
+    def changes_tokens(self) -> bool:
         """Whether arms differ in tokens or texts, so that they have no items in common."""
         tuned = [path for arm in self.record.tuning for path in arm.best]
         return any(path.split(".")[0] in ("tokenizer", "data") for path in (*self.record.vary, *tuned))
@@ -464,7 +465,7 @@ class Outcome:
                 sizes = tuple(facts.get(n, {}).get("bytes", facts.get(n, {}).get("texts")) for n in names)
                 measured.setdefault(sizes, arm)
         windows = self.record.tables[0].control.spec.get("evaluate", {}).get("windows")
-        if self._changes_tokens and windows is not None:
+        if self.changes_tokens and windows is not None:
             yield f"evaluate.windows={windows} is other text for other tokens: leave it out to compare on all of it"
         yield from dict.fromkeys(f"no test over texts: {trouble}" for trouble in self._torn)
         if len(measured) > 1:
