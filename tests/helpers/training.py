@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from headtohead import Classifier, Full, LanguageModel, ModelSpec, families
 from headtohead.parts.optimizers import SGD, AdamW, Muon
 from headtohead.parts.positions import Disentangled
+from headtohead.parts.schedules import Constant
 from headtohead.spec import is_builtin
 from headtohead.training.trainer import Trainer, TrainSpec
 
 V, T = 11, 6
+PLAIN_LOOP = TrainSpec(schedule=Constant(), clip=None)  # torch's optimizers without anything around them
 TINY = ModelSpec(width=8, heads=2, layers=2, block=T)
 DEFAULTS = [cls() for cls in families("train")["optimizer"].values() if is_builtin(cls)]
 OPTIMIZERS = [

@@ -307,7 +307,7 @@ def test_an_edited_arm_keeps_its_earlier_version(text: Path, home: Path):
     assert after["mine (earlier version)"].mean == pytest.approx(before)
     assert after["mine"].mean != pytest.approx(before)
     frame = load_outcome(folder_of(then, home)).results()
-    assert sorted(frame["arm"].unique()) == ["lr=0.001", "mine", "mine (earlier version)"]
+    assert sorted(frame["arm"].unique()) == ["lr=0.003", "mine", "mine (earlier version)"]
     third = verdicts(first, home)  # and back again
     assert third["mine"].mean == pytest.approx(before)
 

@@ -264,9 +264,7 @@ def write_curves(home: Path, outcome, exits: dict[str, list[float]]) -> None:
     for (_, arm), rows in outcome.rows.items():
         for row in rows:
             losses = with_plateau(exits[arm][row.seed], 0.02, seed=row.seed)
-            lines = [
-                {"step": 5 * n + 5, "train/batch_loss": float(loss), "lr": 0.001} for n, loss in enumerate(losses)
-            ]
+            lines = [{"step": 5 * n + 5, "train/batch_loss": float(loss), "lr": 0.001} for n, loss in enumerate(losses)]
             text = "".join(json.dumps(line) + "\n" for line in lines)
             (home / "runs" / row.run / "metrics.jsonl").write_text(text)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headtohead.parts.optimizers import SGD, Adagrad, Adam, AdamW, Groups, Muon, Optimizer, orthogonalised
 from headtohead.parts.schedules import OneCycle
 from headtohead.training.trainer import TrainSpec, groups_of
-from helpers.training import MODELS, OPTIMIZERS, loss_of, model_of, same, trained, weights
+from helpers.training import MODELS, OPTIMIZERS, PLAIN_LOOP, loss_of, model_of, same, trained, weights
 
 # -- against plain torch -----------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ def wide_and_plain(model: nn.Module, decay: float) -> list[dict]:
 
 PLAIN: dict[Optimizer, Callable[[nn.Module], torch.optim.Optimizer]] = {
     AdamW(lr=3e-3, weight_decay=0.3): lambda m: torch.optim.AdamW(wide_and_plain(m, 0.3), lr=3e-3, foreach=False),
-    AdamW(betas=(0.8, 0.9), eps=1e-3, decay_all=True): lambda m: torch.optim.AdamW(
+    AdamW(lr=1e-3, betas=(0.8, 0.9), eps=1e-3, decay_all=True): lambda m: torch.optim.AdamW(
         m.parameters(), lr=1e-3, betas=(0.8, 0.9), eps=1e-3, weight_decay=0.01, foreach=False
     ),
     Adam(lr=3e-3): lambda m: torch.optim.Adam(m.parameters(), lr=3e-3, foreach=False),
@@ -46,7 +46,7 @@ PLAIN: dict[Optimizer, Callable[[nn.Module], torch.optim.Optimizer]] = {
 @pytest.mark.parametrize("optimizer", PLAIN, ids=str)
 def test_ten_steps_match_plain_torch(optimizer):
     model, plain = model_of().double(), model_of().double()
-    trained(TrainSpec(optimizer=optimizer), 10, model)
+    trained(PLAIN_LOOP.set("optimizer", optimizer), 10, model)
     theirs = PLAIN[optimizer](plain)
     loss = loss_of(plain)
     for step in range(10):
@@ -60,7 +60,7 @@ def test_ten_steps_match_plain_torch(optimizer):
 def test_the_schedule_scales_every_group():
     model, plain = model_of().double(), model_of().double()
     schedule = OneCycle()
-    trained(TrainSpec(optimizer=AdamW(lr=3e-3), schedule=schedule), 10, model)
+    trained(TrainSpec(optimizer=AdamW(lr=3e-3), schedule=schedule, clip=None), 10, model)
     theirs = torch.optim.AdamW(wide_and_plain(plain, 0.01), lr=3e-3, foreach=False)
     for step in range(10):
         for group in theirs.param_groups:
@@ -111,7 +111,7 @@ def test_a_gradient_of_zero_moves_nothing():
 def test_muon_updates_matrices_and_adamw_the_rest():
     spec = Muon(lr=0.05, momentum=0.9, weight_decay=0.2, rest=AdamW(lr=2e-3, weight_decay=0.1))
     model, plain = model_of().double(), model_of().double()
-    trained(TrainSpec(optimizer=spec), 5, model)
+    trained(PLAIN_LOOP.set("optimizer", spec), 5, model)
     linear = {id(m.weight) for n, m in plain.trunk.named_modules() if isinstance(m, nn.Linear)}
     matrices = [p for p in plain.parameters() if id(p) in linear]
     tables = [p for p in plain.parameters() if id(p) not in linear and p.ndim > 1]
@@ -180,7 +180,7 @@ def test_every_optimizer_learns(optimizer):
 @pytest.mark.parametrize("decoupled", [True, False])
 def test_the_fused_kernel_gives_the_bits_of_torch(decoupled):
     ours, theirs = model_of(), model_of()
-    trained(TrainSpec(optimizer=AdamW(weight_decay=0.1) if decoupled else Adam()), 5, ours)
+    trained(PLAIN_LOOP.set("optimizer", AdamW(lr=1e-3, weight_decay=0.1) if decoupled else Adam()), 5, ours)
     groups = wide_and_plain(theirs, 0.1 if decoupled else 0.0)
     optimizer = (torch.optim.AdamW if decoupled else torch.optim.Adam)(groups, lr=1e-3, fused=True)
     loss = loss_of(theirs)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from headtohead import InputError, RelativeBias
 from headtohead.parts.optimizers import SGD, AdamW, Muon
-from headtohead.parts.schedules import OneCycle, WarmupCosine
+from headtohead.parts.schedules import Constant, OneCycle, WarmupCosine
 from headtohead.training.trainer import Trainer, TrainSpec, groups_of, reseed
 from helpers.training import MODELS, OPTIMIZERS, TINY, T, V, loss_of, model_of, same, trained, weights
 
@@ -22,7 +22,7 @@ def names_in(model: nn.Module, parameters: tuple[nn.Parameter, ...]) -> set[str]
 
 def test_gradients_are_clipped_to_the_norm():
     model, plain = model_of().double(), model_of().double()
-    trained(TrainSpec(optimizer=SGD(momentum=0.0), clip=0.01), 3, model)
+    trained(TrainSpec(optimizer=SGD(momentum=0.0), schedule=Constant(), clip=0.01), 3, model)
     for step in range(3):
         plain.zero_grad()
         loss_of(plain)(step).backward()

@@ -89,6 +89,17 @@ def absolute(amount: float | str, mean: float) -> float:
     return number * abs(mean) if relative else number
 
 
+def training_text(spec: dict[str, Any]) -> str:
+    """How an arm is trained, from its spec as JSON: AdamW at 0.003, WarmupCosine with 30 % warm-up, gradients clipped
+    at 1. It is always shown, so that defaults are never hidden."""
+    train = spec.get("train", {})
+    optimizer, schedule, clip = train.get("optimizer", {}), train.get("schedule", {}), train.get("clip")
+    rate = f" at {optimizer['lr']:g}" if "lr" in optimizer else ""
+    warmup = f" with {100 * schedule['warmup']:g} % warm-up" if "warmup" in schedule else ""
+    clipping = "no clipping" if clip is None else f"gradients clipped at {clip:g}"
+    return f"{optimizer.get('kind', '?')}{rate}, {schedule.get('kind', '?')}{warmup}, {clipping}" if train else ""
+
+
 def main_figure(values: dict[str, Any]) -> str:
     """One figure of a run, short: `ppl 822.89` of the test set, `val acc 51.2%` of another."""
     sets = [name for name in dict.fromkeys(key.partition("/")[0] for key in values if "/" in key) if name != "train"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from headtohead.errors import InputError, nearest
-from headtohead.outcome.metrics import absolute, figure_of, sets_of, value_of
+from headtohead.outcome.metrics import absolute, figure_of, sets_of, training_text, value_of
 from headtohead.outcome.plans import plan_text
 from headtohead.outcome.plateaus import plateau_warnings
 from headtohead.run import files, store
@@ -119,6 +119,7 @@ class Verdicts:
     planned: Design | None = None  # the analyses
     plan: str = ""  # what was planned, shown and changed, in sentences
     published: float | None = None  # a published difference
+    training: str = ""  # how the control is trained: optimizer, schedule and clipping
 
     def __iter__(self) -> Iterator[ArmVerdict]:
         return iter(self.arms)
@@ -328,6 +329,7 @@ class Outcome:
             planned=self.record.planned,
             plan=plan_text(self.folder, self.record),
             published=self.record.published,
+            training=training_text(arms[0].spec),
         )
 
     def differences(self, title: str) -> dict[str, dict[int, float]]:

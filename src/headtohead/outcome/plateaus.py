@@ -20,6 +20,7 @@ not leave earlier for that.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ def plateaus_of(steps: np.ndarray, losses: np.ndarray) -> list[Plateau]:
     above = curve - np.interp(steps, steps[corners], curve[corners])
     least = HEIGHT * float(curve[0] - curve.min())
     found = []
-    for left, right in zip(corners, corners[1:], strict=False):
+    for left, right in itertools.pairwise(corners):
         end = left + int(np.argmax(above[left : right + 1]))
         if above[end] > max(least, NOISE * noise / math.sqrt(records[end]), 1e-12):
             drop = float(curve[left] - (curve[end] + curve[right]) / 2)
@@ -162,8 +163,8 @@ def exit_step(steps: np.ndarray, losses: np.ndarray, start: float, drop: float) 
 
 
 def find_plateaus(outcome: Outcome, title: str) -> Plateaus | None:
-    """The exit steps of a table's complete runs; None if no arm has plateaus in at least half of its runs. Arms with other
-    tokens have other losses, so their exits cannot be compared."""
+    """The exit steps of a table's complete runs; None if no arm has plateaus in at least half of its runs. Arms with
+    other tokens have other losses, so their exits cannot be compared."""
     if outcome.changes_tokens:
         return None
     arms = [arm.name for arm in outcome.record.table(title).arms]
@@ -214,7 +215,9 @@ def _choose(found: dict[str, list[list[Plateau]]]) -> list[Plateau]:
     """The last plateau of each run that has one. Plateaus after a first fall are preferred: a slow start is there in
     every run with a warm-up."""
     for from_start in (False, True):
-        arms = [[p[-1] for run in runs if (p := [x for x in run if x.from_start == from_start])] for runs in found.values()]
+        arms = [
+            [p[-1] for run in runs if (p := [x for x in run if x.from_start == from_start])] for runs in found.values()
+        ]
         if any(len(arm) >= max(LEAST_PLATEAUS, len(runs) / 2) for arm, runs in zip(arms, found.values(), strict=True)):
             return [plateau for arm in arms for plateau in arm]
     return []
@@ -223,7 +226,7 @@ def _choose(found: dict[str, list[list[Plateau]]]) -> list[Plateau]:
 def _curve(outcome: Outcome, row: RunRow) -> tuple[np.ndarray, np.ndarray]:
     try:
         return losses_of(Record.at(outcome.home, row.run).metrics)
-    except (InputError, KeyError, TypeError):  # a damaged file: `h2h verify` and the curves report it
+    except (InputError, KeyError, TypeError):  # a damaged file has no curve
         return np.array([]), np.array([])
 
 

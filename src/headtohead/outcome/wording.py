@@ -75,6 +75,7 @@ def lines_under(verdicts: Verdicts) -> list[str]:
     lines += [f"warning: {note}" for note in verdicts.notes]
     if verdicts.plan:
         lines.append(_lower(verdicts.plan))
+    lines += [f"training of the control: {verdicts.training}"] if verdicts.training else []
     lines.append(f"scope: {verdicts.scope}; {verdicts.better} is better{corrected_text(verdicts)}")
     return lines
 

@@ -58,7 +58,7 @@ class AdamW(Optimizer):
     equation: ClassVar[str] = "w ← w − lr · ( m̂ / (sqrt(v̂) + eps) + weight_decay · w )"
     reference: ClassVar[str] = "Loshchilov and Hutter 2019, Decoupled Weight Decay Regularization"
 
-    lr: float = knob(default=1e-3, gt=0, help="peak learning rate")
+    lr: float = knob(default=3e-3, gt=0, help="peak learning rate")
     betas: tuple[float, float] = knob(
         default=(0.9, 0.999), help="decay of the running means of the gradient and of its square"
     )
@@ -182,7 +182,7 @@ class Muon(Optimizer):
     momentum: float = knob(default=0.95, ge=0, lt=1, help="share of the last direction that is kept")
     steps: int = knob(default=5, ge=1, help="Newton–Schulz iterations that orthogonalise the direction")
     weight_decay: float = knob(default=0.0, ge=0, help="strength of the pull towards zero, for matrices")
-    rest: AdamW = knob(default=AdamW(), help="optimizer of all other parameters, with its own learning rate")
+    rest: AdamW = knob(default=AdamW(lr=1e-3), help="optimizer of all other parameters, with its own learning rate")
 
     def build(self, groups: Groups) -> list[Stepper]:
         optimizers = self.rest.build(Groups((), groups.tables, groups.plain)) if groups.tables or groups.plain else []

@@ -36,7 +36,7 @@ class WarmupCosine(Schedule):
     equation: ClassVar[str] = "(t+1)/w up to step w = warmup · T, then end + (1−end) · (1 + cos(π (t−w)/(T−w))) / 2"
     reference: ClassVar[str] = "Loshchilov and Hutter 2017, SGDR"
 
-    warmup: float = knob(default=0.1, ge=0, le=1, help="share of the steps that the rate rises")
+    warmup: float = knob(default=0.3, ge=0, le=1, help="share of the steps that the rate rises")
     end: float = knob(default=0.1, ge=0, le=1, help="share of the peak rate at the end")
 
     def share(self, step: int, steps: int) -> float:

@@ -18,7 +18,7 @@ from headtohead.training.trainer import TrainSpec
 control = Arm(
     tokenizer=Bpe(vocab=512),
     model=ModelSpec(layers=2, block=32, position=Rope()),
-    train=TrainSpec(steps=300, batch=16, optimizer=AdamW(lr=3e-3), schedule=WarmupCosine()),
+    train=TrainSpec(steps=300, batch=16, optimizer=AdamW(lr=3e-3), schedule=WarmupCosine(warmup=0.1), clip=None),
     evaluate=EvalSpec(windows=256, along=64, train=0),
 )
 

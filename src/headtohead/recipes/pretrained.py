@@ -14,6 +14,9 @@ scratch = Arm.of("classifier", Sst2()).settings(
     [
         "data.limit=2000",
         "train.epochs=10",
+        "train.optimizer.lr=1e-3",
+        "train.schedule=Constant",
+        "train.clip=none",
         "evaluate.keep=best",
         "evaluate.along=none",
         "model.dropout=0.2",

@@ -13,6 +13,7 @@ from headtohead.data.tokenizers import Bpe, Tokenizer, Word
 from headtohead.errors import InputError
 from headtohead.model.spec import ModelSpec
 from headtohead.parts import Full
+from headtohead.parts.optimizers import AdamW
 from headtohead.pretrained.start import Fresh, Start
 from headtohead.spec import Spec, knob
 from headtohead.spec.userfiles import Copies
@@ -44,7 +45,7 @@ class Arm(Spec):
             data=data,
             tokenizer=Word(),
             model=ModelSpec(pattern=Full()),
-            train=TrainSpec(steps=None, epochs=10),
+            train=TrainSpec(steps=None, epochs=10, optimizer=AdamW(lr=1e-3)),  # thousands of steps need no higher rate
         )
 
     def settings(self, settings: list[str]) -> Arm:

@@ -43,6 +43,7 @@ from headtohead import (
     TrainSpec,
     Word,
 )
+from headtohead.parts.schedules import Constant  # on its own: the import above is part of the code of Untrained
 
 
 class Untrained(Start):
@@ -102,7 +103,14 @@ decoder_run = Arm(
     data=DataSpec(corpus=Speeches(vocabulary="both"), validation=0),
     tokenizer=Word(),
     model=decoder,
-    train=TrainSpec(steps=500, batch=16, optimizer=Adam(lr=1e-3), sampling=ShuffledWindows(stride=1)),
+    train=TrainSpec(
+        steps=500,
+        batch=16,
+        optimizer=Adam(lr=1e-3),
+        schedule=Constant(),
+        clip=None,
+        sampling=ShuffledWindows(stride=1),
+    ),
     evaluate=EvalSpec(every=100, train=1600, along=None, stride=1, windows=1600, watch_test=True),
 )
 classifier_run = Arm(
@@ -110,7 +118,7 @@ classifier_run = Arm(
     data=DataSpec(corpus=Speeches(vocabulary="both"), validation=0),
     tokenizer=Word(),
     model=classifier,
-    train=TrainSpec(steps=None, epochs=15, batch=16, optimizer=Adam(lr=1e-3)),
+    train=TrainSpec(steps=None, epochs=15, batch=16, optimizer=Adam(lr=1e-3), schedule=Constant(), clip=None),
     evaluate=EvalSpec(train=3000, along=None, watch_test=True),
 )
 
