@@ -13,7 +13,6 @@ from headtohead.data.tokenizers import Bpe, Tokenizer, Word
 from headtohead.errors import InputError
 from headtohead.model.spec import ModelSpec
 from headtohead.parts import Full
-from headtohead.parts.optimizers import AdamW
 from headtohead.pretrained.start import Fresh, Start
 from headtohead.spec import Spec, knob
 from headtohead.spec.userfiles import Copies
@@ -34,7 +33,8 @@ class Arm(Spec):
 
     @classmethod
     def of(cls, task: Literal["lm", "classifier"], corpus: Corpus | None = None) -> Arm:
-        """Return the default arm of a task: byte pairs and a causal decoder, or words and an encoder."""
+        """Return the default arm of a task: byte pairs and a causal decoder at a rate of 0.003, or words and an encoder
+        at 0.001."""
         data = DataSpec() if corpus is None else DataSpec(corpus=corpus)
         if task not in data.corpus.tasks:
             data.corpus.texts() if task == "lm" else data.corpus.sentences()  # raises an error that names its tasks
@@ -45,7 +45,7 @@ class Arm(Spec):
             data=data,
             tokenizer=Word(),
             model=ModelSpec(pattern=Full()),
-            train=TrainSpec(steps=None, epochs=10, optimizer=AdamW(lr=1e-3)),  # thousands of steps need no higher rate
+            train=TrainSpec(steps=None, epochs=10).set("optimizer.lr", 1e-3),  # thousands of steps need no higher rate
         )
 
     def settings(self, settings: list[str]) -> Arm:
