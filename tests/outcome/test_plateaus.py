@@ -17,12 +17,15 @@ from headtohead.outcome.plateaus import (
     exit_step,
     find_plateaus,
     losses_of,
+    plateau_warnings,
     plateaus_of,
     smoothed,
     warning_text,
 )
 from headtohead.outcome.wording import lines_under
+from headtohead.run.store import Record
 from helpers.stores import stored
+from helpers.studies import carried, study
 
 STEPS = np.arange(5, 501, 5) - 2.0  # the middles of a hundred records of five batches
 SEEDS = range(6)
@@ -218,6 +221,56 @@ def test_arms_that_leave_apart_are_named_without_a_share():
     assert found.blamed == ()
 
 
+def test_arms_that_start_at_other_paces_are_not_blamed():
+    """As arms with other rates do in a warm-up."""
+    draw = np.random.default_rng(2)
+    curves, values = {}, {}
+    for arm, middle in {"fast": 80, "slow": 130}.items():
+        clean = 4 + 3 / (1 + np.exp((STEPS - middle) / 15))
+        curves[arm] = {s: (STEPS, clean + draw.normal(scale=0.02, size=len(STEPS))) for s in SEEDS}
+        values[arm] = {s: 4 + middle / 1000 + 0.01 * draw.normal() for s in SEEDS}
+    found = compare_exits(curves, values)
+    assert found is not None
+    assert found.from_start
+    assert min(found.exits["slow"].values()) > max(found.exits["fast"].values()) + 40
+    assert found.blamed == ()
+
+
+def test_a_plateau_counts_before_a_slow_start():
+    """A slow start is in every run; the plateau after it is what seeds differ by."""
+    curves, values = table(LATE, EARLY, 0.002)
+    slow = 1.5 / (1 + np.exp((STEPS - 25) / 4))
+    curves = {arm: {s: (x, y + slow) for s, (x, y) in of_arm.items()} for arm, of_arm in curves.items()}
+    assert any(p.from_start for p in plateaus_of(*curves["Learned"][0]))
+    found = compare_exits(curves, values)
+    assert found is not None
+    assert not found.from_start
+    assert found.blamed == ("Rope",)
+
+
+def test_one_plateau_of_six_runs_is_not_enough():
+    draw = np.random.default_rng(4)
+    curves = {arm: {s: (STEPS, ordinary("power law", 0, draw, 0.01)) for s in SEEDS} for arm in ("a", "b")}
+    values = {arm: {s: draw.normal() for s in SEEDS} for arm in ("a", "b")}
+    assert compare_exits(curves, values) is None
+    curves["a"][0] = STEPS, with_plateau(200, 0.01)
+    assert compare_exits(curves, values) is None
+    for s in (1, 2):
+        curves["a"][s] = STEPS, with_plateau(200, 0.01, s)
+    assert compare_exits(curves, values) is not None
+
+
+def test_a_hump_is_no_plateau():
+    hump = 4 + 2 * np.exp(-STEPS / 20) + 0.5 * np.exp(-(((STEPS - 300) / 60) ** 2))
+    assert plateaus_of(STEPS, hump) == []
+
+
+def test_arms_with_other_tokens_are_not_compared(home: Path):
+    outcome = stored(home, {"Rope": -0.3}, again=False, vary=["tokenizer"], metric="test/loss")
+    write_curves(home, outcome, {"Learned": [200.0 + 30 * s for s in SEEDS], "Rope": [150.0] * 6})
+    assert find_plateaus(outcome, "") is None
+
+
 def test_exits_that_explain_nothing_are_not_blamed():
     same = [200.0, 204.0, 198.0, 201.0, 199.0, 202.0]
     found = compare_exits(*table(same, [s + 1 for s in same], 0.002))
@@ -255,6 +308,48 @@ def test_ordinary_curves_give_no_warnings(kind: str):
         found = compare_exits(curves, values)
         warned += found is not None and bool(found.blamed)
     assert warned <= 1
+
+
+# -- trained runs ------------------------------------------------------------------------------------------------------
+
+# Losses of 24 trained language models: Bpe(512), four layers, 300 steps at 0.003, sotu, six seeds of learned positions
+# and of RoPE; at a constant rate without clipping, and with a warm-up of 30 %, a cosine and clipping at 1
+TRAINED = json.loads(Path(__file__).with_name("plateau_curves.json").read_text(encoding="utf-8"))
+
+
+def trained_table(how: str):
+    steps = np.arange(3, 301, 3) - 1.0
+    runs = TRAINED[how]
+    curves = {
+        arm: {int(seed): (steps, np.array(run["train/batch_loss"])) for seed, run in of_arm.items()}
+        for arm, of_arm in runs.items()
+    }
+    return curves, {arm: {int(s): run["test/loss"] for s, run in of_arm.items()} for arm, of_arm in runs.items()}
+
+
+def test_trained_runs_at_a_constant_rate_are_warned_of():
+    found = compare_exits(*trained_table("constant rate"))
+    assert found is not None
+    assert found.blamed == ("Rope",)
+    assert found.correlations["Learned"] > 0.95
+    assert found.shares["Rope"] > 0.95
+    assert found.exits["Learned"][5] == math.inf  # its final loss is 5.16, where the others have 4.09 to 4.24
+    assert max(found.exits["Rope"].values()) < min(found.exits["Learned"].values())
+
+
+def test_trained_stable_runs_give_no_warning():
+    found = compare_exits(*trained_table("stable"))
+    assert found is None or found.blamed == ()
+
+
+def test_a_tiny_trained_study_gives_no_warning(text: Path, home: Path):
+    made = study(text, "train.steps=40", "evaluate.every=40", seeds=4, vary={"model.position": ["Learned", "Rope"]})
+    carried(made, home)
+    outcome = made.outcome(home)
+    steps, losses = losses_of(Record.at(outcome.home, outcome.rows["", "Rope"][0].run).metrics)
+    assert steps.tolist() == list(range(1, 41))  # a loss of every batch
+    assert np.isfinite(losses).all()
+    assert plateau_warnings(outcome, "") == []
 
 
 # -- a study of the store ----------------------------------------------------------------------------------------------

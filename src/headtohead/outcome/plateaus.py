@@ -139,8 +139,8 @@ def plateaus_of(steps: np.ndarray, losses: np.ndarray) -> list[Plateau]:
     found = []
     for left, right in itertools.pairwise(corners):
         end = left + int(np.argmax(above[left : right + 1]))
-        if above[end] > max(least, NOISE * noise / math.sqrt(records[end]), 1e-12):
-            drop = float(curve[left] - (curve[end] + curve[right]) / 2)
+        drop = float(curve[left] - (curve[end] + curve[right]) / 2)
+        if drop > 0 and above[end] > max(least, NOISE * noise / math.sqrt(records[end]), 1e-12):
             found.append(Plateau(float(steps[left]), float(steps[end]), float(steps[right]), drop, left == 0))
     return found
 
@@ -152,9 +152,7 @@ def exit_step(steps: np.ndarray, losses: np.ndarray, start: float, drop: float) 
     below = np.flatnonzero((curve <= level) & (steps > start))
     if not len(below):
         return math.inf
-    last = int(below[0])
-    if last == 0 or curve[last - 1] <= level:
-        return float(steps[last])
+    last = int(below[0])  # not the first record: the loss at the start is above the level
     share = (curve[last - 1] - level) / (curve[last - 1] - curve[last])
     return float(steps[last - 1] + share * (steps[last] - steps[last - 1]))
 
