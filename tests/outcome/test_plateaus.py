@@ -239,7 +239,7 @@ def test_arms_that_start_at_other_paces_are_not_blamed():
 def test_a_plateau_counts_before_a_slow_start():
     """A slow start is in every run; the plateau after it is what seeds differ by."""
     curves, values = table(LATE, EARLY, 0.002)
-    slow = 1.5 / (1 + np.exp((STEPS - 25) / 4))
+    slow = 2.2 / (1 + np.exp((STEPS - 40) / 6)) - 2.2 * np.exp(-STEPS / 8)  # instead of the fast first fall
     curves = {arm: {s: (x, y + slow) for s, (x, y) in of_arm.items()} for arm, of_arm in curves.items()}
     assert any(p.from_start for p in plateaus_of(*curves["Learned"][0]))
     found = compare_exits(curves, values)
