@@ -1,4 +1,4 @@
-"""The one figure by which a list shows a run."""
+"""The one figure by which a list shows a run, and how a control is trained, in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headtohead.outcome.metrics import main_figure
+from headtohead import Arm
+from headtohead.outcome.metrics import main_figure, training_text
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,14 @@ from headtohead.outcome.metrics import main_figure
 )
 def test_the_main_figure_is_from_the_first_test_set(values: dict[str, Any], shown: str) -> None:
     assert main_figure(values) == shown
+
+
+def test_how_a_control_is_trained():
+    """The defaults of both tasks, and settings that differ from them."""
+    assert training_text(Arm().to_json()) == "AdamW at 0.003, WarmupCosine with 30 % warm-up, gradients clipped at 1"
+    assert training_text(Arm.of("classifier").to_json()).startswith("AdamW at 0.001, WarmupCosine with 30 % warm-up")
+    plain = Arm().settings(["train.schedule=Constant", "train.clip=none", "train.optimizer=SGD(lr=0.5)"])
+    assert training_text(plain.to_json()) == "SGD at 0.5, Constant, no clipping"
+    own = {"train": {"optimizer": {"kind": "Mine"}, "schedule": {"kind": "Ours"}, "clip": 0.25}}
+    assert training_text(own) == "Mine, Ours, gradients clipped at 0.25"
+    assert training_text({}) == ""

@@ -91,6 +91,8 @@ def test_verdicts_match_the_stored_values(text: Path, home: Path):
         assert row.extra_flops == 0
     assert verdicts.control_mean == pytest.approx(values["Learned"].mean())
     assert "seeds 0–5" in verdicts.scope
+    assert lines_under(verdicts)[-2] == f"training of the control: {verdicts.training}"
+    assert verdicts.to_json()["training"].startswith("AdamW at 0.003, WarmupCosine with 30 % warm-up")
     json.dumps(verdicts.to_json(), default=str)
     html = verdicts._repr_html_()
     assert "Learned" in html
