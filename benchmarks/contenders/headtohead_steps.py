@@ -8,7 +8,7 @@ from contender import Batch, Built, count, serve
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead import AdamW, Classifier, LanguageModel, Trainer, TrainSpec, load_file
+from headtohead import AdamW, Classifier, Constant, LanguageModel, Trainer, TrainSpec, load_file
 from headtohead.spec.userfiles import RECIPES
 from steps import Task
 
@@ -33,7 +33,8 @@ def _trimmed(ids: Tensor) -> Tensor:
 
 
 def _training(model: nn.Module, task: Task, loss_of: Callable[[Batch], Tensor]) -> Built:
-    spec = TrainSpec(steps=FOREVER, optimizer=AdamW(lr=task.rate, weight_decay=0.0))
+    # a constant rate without clipping, as the peers train
+    spec = TrainSpec(steps=FOREVER, optimizer=AdamW(lr=task.rate, weight_decay=0.0), schedule=Constant(), clip=None)
     trainer = Trainer(model, spec, FOREVER, seed=0)
     current: list[Batch] = []
     steps = trainer.fit(lambda _step: loss_of(current[0]))
