@@ -178,6 +178,7 @@ def test_known_exits_explain_the_differences():
     text = warning_text(found, {"train": {"clip": None, "schedule": {"kind": "Constant"}}})
     assert "(Learned: 1" in text
     assert f"{100 * found.shares['Rope']:.0f} % of the variance of the differences goes with this" in text
+    assert "The effect is likely about how early training gets going, not the final quality" in text
     assert REMEDY in text
     set_already = warning_text(found, {"train": {"clip": 1.0, "schedule": {"kind": "WarmupCosine"}}})
     assert REMEDY not in set_already
@@ -215,6 +216,9 @@ def test_arms_that_leave_apart_are_named_without_a_share():
     assert found is not None
     assert found.blamed == ("Rope",)
     assert "% of the variance" not in warning_text(found, {})
+    assert "Part of the effect may be how early training gets going" in warning_text(found, {})
+    accuracies = {arm: {s: 5 - v for s, v in of_arm.items()} for arm, of_arm in values.items()}
+    assert compare_exits(curves, accuracies, lower_is_better=False).blamed == ("Rope",)  # type: ignore[union-attr]
     values["Learned"] = {s: v - 0.4 for s, v in values["Learned"].items()}  # the late arm is better
     found = compare_exits(curves, values)
     assert found is not None
@@ -269,6 +273,16 @@ def test_arms_with_other_tokens_are_not_compared(home: Path):
     outcome = stored(home, {"Rope": -0.3}, again=False, vary=["tokenizer"], metric="test/loss")
     write_curves(home, outcome, {"Learned": [200.0 + 30 * s for s in SEEDS], "Rope": [150.0] * 6})
     assert find_plateaus(outcome, "") is None
+
+
+def test_arms_that_leave_nearly_together_are_not_blamed():
+    same = [300.0, 301.0, 299.0, 300.5, 299.5, 300.0]
+    curves, values = table(same, [e - 15 for e in same], 0.0, noise=0.005, of_value=0.01)
+    values["Learned"] = {s: v + 0.2 for s, v in values["Learned"].items()}
+    found = compare_exits(curves, values)
+    assert found is not None
+    assert all(found.exits["Rope"][s] < found.exits["Learned"][s] for s in SEEDS)
+    assert found.blamed == ()
 
 
 def test_exits_that_explain_nothing_are_not_blamed():

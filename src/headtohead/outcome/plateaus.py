@@ -270,14 +270,15 @@ def warning_text(found: Plateaus, control: dict[str, Any]) -> str:
     more = f", and {len(found.blamed) - NAMED} more arms" if len(found.blamed) > NAMED else ""
     said = "; ".join(f"{arm}: {_range(found.exits[arm])}" for arm in arms)
     shares = [100 * found.shares[arm] for arm in found.blamed if found.shares[arm] >= SHARE]
-    variance = ""
+    variance, about = "", "Part of the effect may be"
     if shares:
         low, high = f"{min(shares):.0f}", f"{max(shares):.0f}"
         span = high if low == high else f"{low} to {high}"
+        about = "The effect is likely about"
         variance = f"; {span} % of the variance of the differences goes with this"
     return (
-        f"runs leave a plateau of the training loss at different steps ({said}{more}){variance}. The effect is likely "
-        f"about how early training gets going, not about the final quality: try {_remedy(control)}"
+        f"runs leave a plateau of the training loss at different steps ({said}{more}){variance}. {about} "
+        f"how early training gets going, not the final quality: try {_remedy(control)}"
     )
 
 
