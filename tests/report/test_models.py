@@ -112,7 +112,7 @@ def test_damaged_weights_leave_out_only_their_arm(text: Path, home: Path):
 
 def test_a_classifier_has_confusions_and_no_samples(table: Path, home: Path):
     control = Arm.of("classifier", Files(path=str(table))).settings(
-        ["model.width=16", "model.layers=1", "train.epochs=1", "data.validation=0.2"]
+        ["model.width=16", "model.layers=1", "train.epochs=2", "train.optimizer.lr=0.01", "data.validation=0.2"]
     )
     carried(Study("Which?", control, {"model.pooling": ["Mean", "Max"]}, seeds=2, name="tiny", again=False), home)
     found = looked(home / "studies" / "tiny")
