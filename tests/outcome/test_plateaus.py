@@ -124,6 +124,17 @@ def test_a_curve_that_falls_ever_more_slowly_has_no_plateau(kind: str):
     assert plateaus_of(STEPS, ordinary(kind, 0, np.random.default_rng(0), 0.0)) == []
 
 
+def test_a_low_last_record_makes_no_plateau():
+    """The last points of a smoothed curve rest on few records."""
+    draw = np.random.default_rng(6)
+    found = 0
+    for _ in range(40):
+        losses = 5.6 + 2 * np.exp(-STEPS / 100) + draw.normal(scale=0.04, size=len(STEPS))
+        losses[-1] -= 0.1
+        found += bool(plateaus_of(STEPS, losses))
+    assert found <= 2
+
+
 def test_few_or_infinite_losses_have_no_plateau():
     assert plateaus_of(STEPS[:19], with_plateau(40)[:19]) == []
     broken = with_plateau(150)
@@ -259,9 +270,8 @@ def test_one_plateau_of_six_runs_is_not_enough():
     assert compare_exits(curves, values) is None
     curves["a"][0] = STEPS, with_plateau(200, 0.01)
     assert compare_exits(curves, values) is None
-    for s in (1, 2):
-        curves["a"][s] = STEPS, with_plateau(200, 0.01, s)
-    assert compare_exits(curves, values) is not None
+    curves["a"][1] = STEPS, with_plateau(200, 0.01, 1)
+    assert compare_exits(curves, values) is not None  # two strong ones are
 
 
 def test_a_hump_is_no_plateau():

@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 LEAST_LOSSES = 20  # recorded losses of a run; with fewer, a plateau cannot be told from noise
 REACH = 0.1  # the loss at step t is averaged from 0.9 t to 1.1 t, so that late noise makes no plateaus
 LEAST_RECORDS = 2  # on either side in that average
-NOISE = 5.0  # standard errors that a plateau lies above the hull
+CLEAR = 4.0  # standard errors that a plateau lies above the hull
+STRONG = 6.0  # the same, of a plateau that hardly can be noise
 HEIGHT = 0.03  # share of the run's whole fall that a plateau lies above the hull
-LEAST_PLATEAUS = 2  # runs of one arm with a plateau, and at least half of them: one alone may be noise
+LEAST_PLATEAUS = 2  # runs of one arm with a strong plateau; or half of its runs with a clear one
 LEAST_PAIRS = 4  # for a correlation
 SHARE = 0.5  # of the variance, from which on there is a warning
 SPREAD = 0.05  # of the steps: exits closer together do not count as different
@@ -58,6 +59,7 @@ class Plateau(NamedTuple):
     after: float
     drop: float  # fall of the loss from the start to the middle of the drop
     from_start: bool  # the loss was flat from the first step on, as in a warm-up
+    strong: bool
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,11 @@ def plateaus_of(steps: np.ndarray, losses: np.ndarray) -> list[Plateau]:
     for left, right in itertools.pairwise(corners):
         end = left + int(np.argmax(above[left : right + 1]))
         drop = float(curve[left] - (curve[end] + curve[right]) / 2)
-        if drop > 0 and above[end] > max(least, NOISE * noise / math.sqrt(records[end]), 1e-12):
-            found.append(Plateau(float(steps[left]), float(steps[end]), float(steps[right]), drop, left == 0))
+        share = (steps[end] - steps[left]) / (steps[right] - steps[left])
+        error = noise * math.sqrt(1 / records[end] + (1 - share) ** 2 / records[left] + share**2 / records[right])
+        if drop > 0 and above[end] > max(least, CLEAR * error, 1e-12):
+            strong = bool(above[end] > STRONG * error)
+            found.append(Plateau(float(steps[left]), float(steps[end]), float(steps[right]), drop, left == 0, strong))
     return found
 
 
@@ -161,7 +166,7 @@ def exit_step(steps: np.ndarray, losses: np.ndarray, start: float, drop: float) 
 
 
 def find_plateaus(outcome: Outcome, title: str) -> Plateaus | None:
-    """The exit steps of a table's complete runs; None if no arm has plateaus in at least half of its runs. Arms with
+    """The exit steps of a table's complete runs; None without plateaus. Arms with
     other tokens have other losses, so their exits cannot be compared."""
     if outcome.changes_tokens:
         return None
@@ -210,14 +215,17 @@ def compare_exits(
 
 
 def _choose(found: dict[str, list[list[Plateau]]]) -> list[Plateau]:
-    """The last plateau of each run that has one. Plateaus after a first fall are preferred: a slow start is there in
-    every run with a warm-up."""
+    """The last plateau of each run that has one, if an arm has enough of them: one alone may be noise. Plateaus after a
+    first fall are preferred, because a slow start is there in every run with a warm-up."""
     for from_start in (False, True):
-        arms = [
-            [p[-1] for run in runs if (p := [x for x in run if x.from_start == from_start])] for runs in found.values()
-        ]
-        if any(len(arm) >= max(LEAST_PLATEAUS, len(runs) / 2) for arm, runs in zip(arms, found.values(), strict=True)):
-            return [plateau for arm in arms for plateau in arm]
+        chosen, enough = [], False
+        for runs in found.values():
+            last = [p[-1] for run in runs if (p := [x for x in run if x.from_start == from_start])]
+            strong = sum(plateau.strong for plateau in last) >= LEAST_PLATEAUS
+            enough = enough or strong or len(last) >= max(LEAST_PLATEAUS, len(runs) / 2)
+            chosen += last
+        if enough:
+            return chosen
     return []
 
 
