@@ -44,8 +44,8 @@ HEIGHT = 0.03  # share of the run's whole fall that a plateau lies above the hul
 LEAST_PLATEAUS = 2  # runs of one arm with a strong plateau; or half of its runs with a clear one
 LEAST_PAIRS = 4  # for a correlation
 SHARE = 0.5  # of the variance, from which on there is a warning
-SPREAD = 0.05  # of the steps: exits closer together do not count as different
-APART = 0.05  # of the steps: the mean exits of two arms that differ
+APART = 0.05  # of the steps: exits closer together do not count as different
+GRADUAL = 1 / 3  # of a drop's length: the same. In a long drop, a better run is below another from the start
 CONFIDENCE = 0.975  # one-sided, of the correlation that a warning rests on
 NAMED = 3  # arms in a warning
 REMEDY = "--set train.clip=1.0 --set 'train.schedule=WarmupCosine(warmup=0.3)'"
@@ -192,6 +192,7 @@ def compare_exits(
     exits = {arm: {seed: exit_step(*c, start, drop) for seed, c in of_arm.items()} for arm, of_arm in curves.items()}
     steps = max(float(c[0][-1]) for of_arm in curves.values() for c in of_arm.values())
     from_start = chosen[0].from_start
+    apart = max(APART * steps, GRADUAL * float(np.median([plateau.after - plateau.end for plateau in chosen])))
     control, *others = curves
     shares, blamed = {}, []
     for arm in others:
@@ -202,8 +203,8 @@ def compare_exits(
         shares[arm] = r * r
         later_is_worse = r if lower_is_better else -r
         spread = max(_spread(exits[control], steps), _spread(exits[arm], steps))
-        depends = shares[arm] >= SHARE and later_is_worse > _least_correlation(len(pairs)) and spread >= SPREAD * steps
-        if depends or (not from_start and _leaves_apart(e, d if lower_is_better else -d, steps)):
+        depends = shares[arm] >= SHARE and later_is_worse > _least_correlation(len(pairs)) and spread >= apart
+        if depends or (not from_start and _leaves_apart(e, d if lower_is_better else -d, apart)):
             blamed.append(arm)
     correlations = {
         arm: _correlation(
@@ -254,10 +255,10 @@ def _spread(exits: dict[int, float], steps: float) -> float:
     return float(np.ptp([min(step, steps) for step in exits.values()])) if exits else 0.0
 
 
-def _leaves_apart(exits: np.ndarray, differences: np.ndarray, steps: float) -> bool:
+def _leaves_apart(exits: np.ndarray, differences: np.ndarray, apart: float) -> bool:
     """Whether one arm leaves later in every pair, clearly, and is worse on average. `differences`: lower is better."""
     one_side = len(exits) >= LEAST_PAIRS and (np.all(exits > 0) or np.all(exits < 0))
-    return bool(one_side and abs(exits.mean()) >= APART * steps and exits.mean() * differences.mean() > 0)
+    return bool(one_side and abs(exits.mean()) >= apart and exits.mean() * differences.mean() > 0)
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

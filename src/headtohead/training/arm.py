@@ -33,8 +33,8 @@ class Arm(Spec):
 
     @classmethod
     def of(cls, task: Literal["lm", "classifier"], corpus: Corpus | None = None) -> Arm:
-        """Return the default arm of a task: byte pairs and a causal decoder at a rate of 0.003, or words and an encoder
-        at 0.001."""
+        """Return the default arm of a task: byte pairs, a causal decoder and a rate that rises and falls; or words, an
+        encoder and a constant rate."""
         data = DataSpec() if corpus is None else DataSpec(corpus=corpus)
         if task not in data.corpus.tasks:
             data.corpus.texts() if task == "lm" else data.corpus.sentences()  # raises an error that names its tasks
@@ -45,7 +45,8 @@ class Arm(Spec):
             data=data,
             tokenizer=Word(),
             model=ModelSpec(pattern=Full()),
-            train=TrainSpec(steps=None, epochs=10).set("optimizer.lr", 1e-3),  # thousands of steps need no higher rate
+            # a constant rate: with a warm-up, classifiers of 200 steps collapsed (docs/log.md, 2026-11-18)
+            train=TrainSpec(steps=None, epochs=10, clip=None).set("schedule", "Constant").set("optimizer.lr", 1e-3),
         )
 
     def settings(self, settings: list[str]) -> Arm:
