@@ -32,9 +32,9 @@ def settings_page(known: Sequence[Setting]) -> str:
         "",
         "Written by `python tools/reference.py settings`. These are the names for `--set`, `--vary` and `--over`,",
         "with the values of `h2h train lm`. A classifier starts with words, the full pattern, ten epochs,",
-        "a constant learning rate of 0.001 and no clipping. Where the type is a family of [parts](parts.md), the value is a part, `--set",
-        "model.position=Rope`, or a part with its knobs, `--set 'model.position=Rope(theta=500)'`. Knobs are settings",
-        "too: `--set model.position.theta=500`.",
+        "a constant learning rate of 0.001 and no clipping. Where the type is a family of [parts](parts.md), the",
+        "value is a part, `--set model.position=Rope`, or a part with its knobs, `--set",
+        "'model.position=Rope(theta=500)'`. Knobs are settings too: `--set model.position.theta=500`.",
     ]
     for group, entries in groupby(known, key=lambda s: s.name.partition(".")[0]):
         lines += ["", f"## {group}", "", *_table("setting", entries)]
