@@ -170,9 +170,16 @@ def item_lines(metric: str, row: ArmVerdict) -> list[str]:
         agree = "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
         lines.append(
             f"{row.arm}, {of}if only the test texts were resampled (same trained models, {row.items.items:,} texts in "
-            f"{row.items.clusters} groups): {_item_interval(metric, row.items)}{agree}"
+            f"{_clusters_text(row.items)}): {_item_interval(metric, row.items)}{agree}"
         )
     return lines
+
+
+def _clusters_text(found: ItemTest) -> str:
+    if found.documents is None:
+        return f"{found.clusters} groups"
+    groups = "" if found.documents == found.clusters else f"{found.clusters} groups of "
+    return f"{groups}{found.documents} document{'s' if found.documents > 1 else ''}"
 
 
 def too_short(verdicts: Verdicts) -> list[str]:
