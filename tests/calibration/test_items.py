@@ -92,6 +92,9 @@ def test_the_interval_over_texts_covers_the_truth(kind: str):
 @pytest.mark.parametrize("kind", TOKENS)
 def test_the_interval_over_texts_covers_the_truth_at_each_size(kind: str, sizes: tuple[int, ...]):
     studies = 2000
+    if TOKENS[kind].marked and sizes == SIZES[0]:  # three or four documents
+        assert not interval(TOKENS[kind], np.random.default_rng(0), sizes, BLOCK).has_interval
+        return
     found = {s: coverage(TOKENS[kind], sizes, s, studies) for s in STRIDES}
     assert all(within(share, studies) for share in found.values()), found
 

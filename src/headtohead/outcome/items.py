@@ -20,7 +20,6 @@ from headtohead.run.results import DAMAGED
 from headtohead.run.store import Record, unreadable
 from headtohead.stats import ALPHA, LEAST_PAIRS, CrossedTest, ItemTest, crossed, mcnemar, over_clusters
 from headtohead.stats.clusters import MOST_DOCUMENTS, MOST_STRETCHES, OUTSIDE, groups, merged, stretches
-from headtohead.stats.items import LEAST_CLUSTERS
 
 ITEM_PAIRS = 24  # most pairs whose items are read: reading takes longer than the test
 
@@ -36,20 +35,22 @@ class Summary:
     weights: np.ndarray  # of each cluster (m,)
     losses: np.ndarray
     rights: np.ndarray | None
-    documents: np.ndarray | None = None  # of each cluster, where the corpus has documents
+    documents: bool = False  # whether each cluster is a document, or some neighbours
     answers: np.ndarray | None = None  # of each item, whether the label is right; not kept
 
     @classmethod
     def of(cls, items: dict[str, np.ndarray]) -> Self:
         """Summarise the items of one set as a run stores them."""
-        cluster = groups(len(items["label"])) if "label" in items else stretches(items["start"], items["tokens"])
-        document = merged(items["document"], MOST_DOCUMENTS) if "document" in items else None
-        if document is not None:  # a cluster lies in one document
-            cluster = np.where((cluster == OUTSIDE) | (document == OUTSIDE), OUTSIDE, len(cluster) * document + cluster)
+        if "label" in items:
+            cluster = groups(len(items["label"]))
+        elif "document" in items:
+            cluster = merged(items["document"], MOST_DOCUMENTS)
+        else:
+            cluster = stretches(items["start"], items["tokens"])
         weight = items["tokens"].astype(float) if "tokens" in items else np.ones(len(cluster))
         answers = items["predicted"] == items["label"] if "label" in items else None
         inside = (cluster != OUTSIDE) & (weight > 0)
-        numbers, which = np.unique(cluster[inside], return_inverse=True)
+        which = np.unique(cluster[inside], return_inverse=True)[1]
         weights = np.bincount(which, weight[inside])
 
         def means(values: np.ndarray) -> np.ndarray:
@@ -63,7 +64,7 @@ class Summary:
             weights=weights,
             losses=means(items["loss"]),
             rights=None if answers is None else means(answers),
-            documents=None if document is None else numbers // len(cluster),
+            documents="document" in items,
             answers=answers,
         )
 
@@ -73,8 +74,7 @@ class Summary:
             name: None if values is None else [float(str(np.float32(x))) for x in values]
             for name, values in (("losses", self.losses), ("rights", self.rights))
         }
-        documents = None if self.documents is None else self.documents.tolist()
-        whole = {"weights": [int(w) if w == int(w) else float(w) for w in self.weights], "documents": documents}
+        whole = {"weights": [int(w) if w == int(w) else float(w) for w in self.weights]}
         return {k: v for k, v in asdict(self).items() if k != "answers"} | short | whole
 
     @classmethod
@@ -83,15 +83,11 @@ class Summary:
         items, weight, loss, right = (data[key] for key in ("items", "weight", "loss", "right"))
         if not all(isinstance(x, int | float) for x in (items, weight, loss, right or 0)):
             raise TypeError("values are numbers")
-        weights, losses, rights, documents = (
-            None if data.get(key) is None else np.array(data[key], dtype=float)
-            for key in ("weights", "losses", "rights", "documents")
-        )
-        if weights is None or losses is None:
-            raise ValueError("clusters have weights and losses")
-        if any(x is not None and x.shape != (len(weights),) for x in (weights, losses, rights, documents)):
+        weights, losses = (np.array(data[key], dtype=float) for key in ("weights", "losses"))
+        rights = None if data["rights"] is None else np.array(data["rights"], dtype=float)
+        if weights.ndim != 1 or any(x is not None and x.shape != weights.shape for x in (losses, rights)):
             raise ValueError("each cluster has one value")
-        return cls(items, weight, loss, right, weights, losses, rights, documents)
+        return cls(items, weight, loss, right, weights, losses, rights, bool(data["documents"]))
 
     def value(self, right: bool) -> float:
         return self.loss if not right or self.right is None else self.right
@@ -132,11 +128,10 @@ def compare_items(
         return ItemResults()  # different tokens or windows cannot be paired
     d = np.stack([v.values(right) - c.values(right) for c, v in both])  # (n, m)
     difference = float(np.mean([v.value(right) - c.value(right) for c, v in both]))
-    documents = None if first.documents is None else len(first.documents)
     answers = [(c.answers, v.answers) for c, v in both if c.answers is not None and v.answers is not None]
     agree = sum(mcnemar(c, v) <= ALPHA for c, v in answers) if right and len(answers) == len(both) else None
     return ItemResults(
-        texts=replace(over_clusters(d.mean(axis=0), first.weights, difference, first.items), documents=documents),
+        texts=replace(over_clusters(d.mean(axis=0), first.weights, difference, first.items), documents=first.documents),
         crossed=crossed(d, first.weights, difference) if len(both) >= LEAST_PAIRS else None,
         agree=agree,
         pairs=len(both),
@@ -168,11 +163,8 @@ def summaries(record: Record, names: Collection[str] | None = None) -> dict[str,
 
 
 def joined(sets: Sequence[Summary]) -> Summary:
-    """One summary of several sets. The clusters of running text are its documents if there are enough of them, else at
-    most MOST_STRETCHES stretches in all."""
-    documents = [np.unique(s.documents) for s in sets if s.documents is not None]
-    by_document = len(documents) == len(sets) and sum(map(len, documents)) >= LEAST_CLUSTERS
-    sets = [s if s.rights is not None else _coarser(s, MOST_STRETCHES // len(sets), by_document) for s in sets]
+    """One summary of several sets. Running text without documents has at most MOST_STRETCHES clusters in all."""
+    sets = [s if s.documents or s.rights is not None else _coarser(s, MOST_STRETCHES // len(sets)) for s in sets]
     weight = sum(s.weight for s in sets)
     is_labelled = all(s.rights is not None for s in sets)
     answers = [s.answers for s in sets if s.answers is not None]
@@ -184,15 +176,13 @@ def joined(sets: Sequence[Summary]) -> Summary:
         weights=np.concatenate([s.weights for s in sets]),
         losses=np.concatenate([s.losses for s in sets]),
         rights=np.concatenate([s.rights for s in sets if s.rights is not None]) if is_labelled else None,
-        documents=np.arange(sum(map(len, documents))) if len(documents) == len(sets) else None,
+        documents=all(s.documents for s in sets),
         answers=np.concatenate(answers) if len(answers) == len(sets) else None,
     )
 
 
-def _coarser(s: Summary, most: int, by_document: bool) -> Summary:
-    """The summary with one cluster for each document, or with neighbouring clusters merged."""
+def _coarser(s: Summary, most: int) -> Summary:
+    """The summary with neighbouring clusters merged."""
     which = merged(np.arange(len(s.weights)), most)
-    if by_document and s.documents is not None:
-        which = np.unique(s.documents, return_inverse=True)[1]
     weights = np.bincount(which, s.weights)
     return replace(s, weights=weights, losses=np.bincount(which, s.losses * s.weights) / weights)

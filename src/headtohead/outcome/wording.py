@@ -167,28 +167,25 @@ def item_lines(metric: str, row: ArmVerdict) -> list[str]:
     if row.crossed is not None and row.crossed.has_interval:
         lines.append(f"{row.arm}, {of}over other seeds and other test texts: {_item_interval(metric, row.crossed)}")
     if row.items is not None and row.items.has_interval:
+        groups = "documents" if row.items.documents else "groups"
         agree = "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
         lines.append(
             f"{row.arm}, {of}if only the test texts were resampled (same trained models, {row.items.items:,} texts in "
-            f"{_clusters_text(row.items)}): {_item_interval(metric, row.items)}{agree}"
+            f"{row.items.clusters} {groups}): {_item_interval(metric, row.items)}{agree}"
         )
     return lines
 
 
-def _clusters_text(found: ItemTest) -> str:
-    if found.documents is None:
-        return f"{found.clusters} groups"
-    groups = "" if found.documents == found.clusters else f"{found.clusters} groups of "
-    return f"{groups}{found.documents} document{'s' if found.documents > 1 else ''}"
-
-
 def too_short(verdicts: Verdicts) -> list[str]:
     """Why there is no interval over texts, in one line for all arms."""
-    counts = {row.items.clusters for row in verdicts if row.items is not None and not row.items.has_interval}
-    if not counts:
+    without = [row.items for row in verdicts if row.items is not None and not row.items.has_interval]
+    if not without:
         return []
-    least = LEAST_BLOCKS * LEAST_CLUSTERS
-    return [f"no interval over other test texts: the test text is too short, it needs {least} windows side by side"]
+    why = f"the test text is too short, it needs {LEAST_BLOCKS * LEAST_CLUSTERS} windows side by side"
+    if without[0].documents:
+        have, least = without[0].clusters, LEAST_CLUSTERS
+        why = f"the windows are from {have} document{'s' if have > 1 else ''}, it needs {least}; evaluate more windows"
+    return [f"no interval over other test texts: {why}"]
 
 
 def _item_interval(metric: str, found: ItemTest | CrossedTest) -> str:

@@ -29,7 +29,7 @@ class ItemTest:
     items: int
     clusters: int
     p: float | None = None  # exact McNemar test, for right and wrong answers
-    documents: int | None = None  # in the test texts, where the corpus has documents
+    documents: bool = False  # whether the clusters are documents
 
     @property
     def has_interval(self) -> bool:
