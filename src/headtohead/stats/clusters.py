@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 LEAST_BLOCKS = 8  # length of a stretch, in windows: shorter stretches depend on each other
-MOST_STRETCHES = 12  # of all texts together: more would be shorter, and save 10 % of an interval's width at most
+MOST_STRETCHES = 12  # of all texts together: more would be shorter, and save 11 % of an interval's width at most
 MOST_DOCUMENTS = 36  # of a text: neighbours are merged
 MOST_GROUPS = 60  # of labelled texts
 OUTSIDE = -1  # the cluster of a window that reaches into the next stretch
