@@ -196,9 +196,11 @@ def test_control_and_arms_are_all_examined():
 
 
 def test_pairs_are_matched_by_seed():
-    control = rows("Learned", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
-    shifted = [RunRow("Rope", r.seed, "", "complete", "", r.value + 0.1 * (r.seed % 2)) for r in reversed(control)]
-    assert list(cautions("test/loss", "lm", [], control, {"Rope": shifted})) == []
+    """Paired by place, the rotated runs would differ by 1, 2, 4 … 32 and −63, which is skewed."""
+    control = rows("Learned", [2.0**n for n in range(7)])
+    rope = rows("Rope", [2.0**n + 0.1 * (n % 2) for n in range(7)])
+    assert list(cautions("test/loss", "lm", [], control, {"Rope": [*rope[1:], rope[0]]})) == []
+    assert warned([*(2.0**n for n in range(6)), -63.0])
 
 
 def test_a_study_shows_its_warnings(home: Path):
