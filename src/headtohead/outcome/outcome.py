@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from headtohead.errors import InputError, nearest
+from headtohead.outcome import equivalents
 from headtohead.outcome.metrics import absolute, figure_of, sets_of, value_of
 from headtohead.outcome.plans import plan_text
 from headtohead.run import files, store
@@ -24,6 +25,8 @@ from headtohead.stats import Design, ItemTest, Verdict, compare, compare_all, mc
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from headtohead.outcome.equivalents import Lengths, Worth
 
 ENDED = ("complete", "diverged", "collapsed")  # states of a run that has a result
 ITEM_PAIRS = 12  # most pairs of checkpoints that are compared item by item
@@ -77,15 +80,22 @@ class ArmVerdict:
     excluded: tuple[Excluded, ...]
     dropped: bool = False  # no longer in the recipe, yet part of the family
     seeds: tuple[int, ...] = ()  # that it was trained with, or is to be
+    compute_worth: Callable[[], Worth | None] = dataclasses.field(default=lambda: None, compare=False, repr=False)
+
+    @property
+    def worth(self) -> Worth | None:
+        """The effect as a factor of the control's training, at equal FLOPs and at equal seconds."""
+        return self.compute_worth()
 
     def to_json(self) -> dict[str, Any]:
-        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items")}
+        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items", "compute_worth")}
         items = None if self.items is None else dataclasses.asdict(self.items)
         return {
             **said,
             **self.verdict.to_json(),
             "items": items,
             "excluded": [e._asdict() for e in self.excluded],
+            "worth": self.worth and self.worth.to_json(),
         }
 
 
@@ -135,8 +145,11 @@ class Verdicts:
         """One row per arm: difference, interval, p, verdict, pairs, cost."""
         import pandas as pd
 
-        left_out = ("items", "excluded", "differs")
-        rows = [{k: v for k, v in row.to_json().items() if k not in left_out} for row in self.arms]
+        left_out = ("items", "excluded", "differs", "worth")
+        rows = [
+            {k: v for k, v in row.to_json().items() if k not in left_out} | equivalents.columns(row.worth)
+            for row in self.arms
+        ]
         return pd.DataFrame(rows).set_index("arm") if rows else pd.DataFrame()
 
     def __str__(self) -> str:
@@ -309,7 +322,8 @@ class Outcome:
             later=self.record.later,
         )
         judged = {name: not_by_survivors(verdict, control, variants[name]) for name, verdict in judged.items()}
-        made = [self._arm(arm, control, variants[arm.name], judged[arm.name]) for arm in arms[1:]]
+        lengths = cache(partial(equivalents.read_lengths, self, title))
+        made = [self._arm(arm, control, variants[arm.name], judged[arm.name], lengths) for arm in arms[1:]]
         return Verdicts(
             question=self.record.question,
             metric=self.metric,
@@ -367,7 +381,14 @@ class Outcome:
         """Whether a run could not be trained."""
         return any(row.status == "failed" for row in self.all_rows)
 
-    def _arm(self, arm: ArmRecord, control: list[RunRow], rows: list[RunRow], verdict: Verdict) -> ArmVerdict:
+    def _arm(
+        self,
+        arm: ArmRecord,
+        control: list[RunRow],
+        rows: list[RunRow],
+        verdict: Verdict,
+        lengths: Callable[[], Lengths | None],
+    ) -> ArmVerdict:
         by_seed = {row.seed: row for row in rows}
         pairs = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
         both = [(c, v) for c, v in pairs if c.status == v.status == "complete"]
@@ -386,6 +407,7 @@ class Outcome:
             excluded=_without(rows),
             dropped=arm.dropped,
             seeds=tuple(by_seed),
+            compute_worth=cache(lambda: equivalents.worth(both, lengths(), self.record.better)),
         )
 
     def _noise(self, control: list[RunRow], again: list[RunRow]) -> Noise | None:

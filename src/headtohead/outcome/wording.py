@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from headtohead.outcome.metrics import figure_of, text_of
 from headtohead.outcome.outcome import ArmVerdict, Verdicts
+from headtohead.outcome.worth_text import worth_lines
 from headtohead.stats import LEAST_PAIRS
 
 
@@ -71,6 +72,7 @@ def lines_under(verdicts: Verdicts) -> list[str]:
         lines.append("fewer than six pairs: the figures describe these runs and cannot tell better from worse")
     for row in verdicts:
         lines += _lines_of(row, verdicts)
+    lines += worth_lines(verdicts)
     lines += _left_out(verdicts)
     lines += [f"warning: {note}" for note in verdicts.notes]
     if verdicts.plan:
