@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import scipy  # scipy.special is imported when first used
 
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import value_of
@@ -95,8 +96,8 @@ class Lengths:
         found = self.gains @ np.linalg.pinv(design).T
         return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
 
-    def gain(self, x: float) -> np.ndarray:
-        """The gain (seeds,) at log factor x."""
+    def gain(self, x: np.ndarray) -> np.ndarray:
+        """The gain (seeds, x) at log factors x."""
         return self.coefficients @ np.array([x, x * x])
 
     def slope(self, x: float) -> float:
@@ -149,34 +150,37 @@ class Difference:
         """Whether every pair has the control at all lengths, so that D(k) is known pair by pair."""
         return set(self.pairs) == set(self.lengths.seeds)
 
-    def at(self, x: float, noise: tuple[float, int] | None = None) -> tuple[float, float, float]:
-        """D and its interval at log factor x. `noise` is the squared standard error of x and its number of pairs."""
+    def at(self, x: np.ndarray, noise: tuple[float, int] | None = None) -> np.ndarray:
+        """D, its lower and its upper bound (3, x) at log factors x. `noise` is the squared standard error of x and its
+        number of pairs."""
         gains = self.lengths.gain(x)
-        mean = float(self.values.mean() - gains.mean())
         if self.same_seeds:
-            gain_of = dict(zip(self.lengths.seeds, gains, strict=True))
-            each = np.array([d - gain_of[seed] for seed, d in self.pairs.items()])
-            mean, terms = float(each.mean()), [_squared_error(each)]
+            order = [self.lengths.seeds.index(seed) for seed in self.pairs]
+            each = self.values[:, None] - gains[order]
+            mean, terms = each.mean(axis=0), [_squared_error(each)]
         else:  # fewer seeds than pairs: the two errors add, as if they were independent
-            terms = [_squared_error(self.values), _squared_error(gains)]
+            mean = self.values.mean() - gains.mean(axis=0)
+            terms = [_squared_error(np.repeat(self.values[:, None], len(x), axis=1)), _squared_error(gains)]
         if noise is not None:
-            terms.append((self.lengths.slope(x) ** 2 * noise[0], noise[1]))
+            slope = np.array([self.lengths.slope(float(one)) for one in x])
+            terms.append((slope**2 * noise[0], noise[1]))
         half = _half_width(terms)
-        return mean, mean - half, mean + half
+        return np.array([mean, mean - half, mean + half])
 
 
-def _squared_error(values: np.ndarray) -> tuple[float, int]:
-    """The squared standard error of a mean, and its number of values."""
-    return float(values.var(ddof=1)) / len(values), len(values)
+Term = tuple[np.ndarray, int]  # squared standard errors of means, and the number of values in each mean
 
 
-def _half_width(terms: Sequence[tuple[float, int]]) -> float:
+def _squared_error(values: np.ndarray) -> Term:
+    return values.var(axis=0, ddof=1) / len(values), len(values)
+
+
+def _half_width(terms: Sequence[Term]) -> np.ndarray:
     """Half the interval of a sum of independent means, with Welch's degrees of freedom."""
-    total = sum(square for square, _ in terms)
-    if total == 0:
-        return 0.0
-    freedom = total**2 / sum(square**2 / (n - 1) for square, n in terms)
-    return t_quantile((1 + LEVEL) / 2, freedom + 1) * math.sqrt(total)
+    total = sum((square for square, _ in terms), np.zeros(1))
+    spread = sum((square**2 / (n - 1) for square, n in terms), np.zeros(1))
+    freedom = np.divide(total**2, spread, out=np.ones_like(total), where=spread > 0)
+    return np.asarray(scipy.special.stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(total))
 
 
 def equivalent(difference: Difference, better: str) -> tuple[float, float | None, float | None] | str:
@@ -190,24 +194,25 @@ def equivalent(difference: Difference, better: str) -> tuple[float, float | None
         return "more training does not improve the control here"
     way = 1.0 if better == "lower" else -1.0  # way · D(k) rises with k: a control trained longer is harder to beat
     xs = np.linspace(*reach, GRID)
-    found = np.array([sorted(way * v for v in difference.at(float(x))) for x in xs])  # low, mean, high at each x
-    low = _crossing(xs, found[:, 2])
-    high = _crossing(-xs[::-1], -found[::-1, 0])
+    lower, mean, upper = np.sort(way * difference.at(xs), axis=0)
+    low, high = _crossing(xs, upper), _crossing(-xs[::-1], -lower[::-1])
     low, high = (None if low is None else math.exp(low)), (None if high is None else math.exp(-high))
-    if found[0, 1] > 0:
+    if mean[0] > 0:
         return 0.0, None, high
-    if found[-1, 1] < 0:
+    if mean[-1] < 0:
         return math.inf, low, None
-    middle = _crossing(xs, found[:, 1])
+    middle = _crossing(xs, mean)
     return math.exp(xs[0] if middle is None else middle), low, high
 
 
 def _crossing(xs: np.ndarray, values: np.ndarray) -> float | None:
-    """Where the values first reach zero; None if they start there or never do."""
+    """Where the values first reach zero: the last x if they never do, None if the first value has already."""
     reached = np.flatnonzero(values >= 0)
-    if not len(reached) or reached[0] == 0:
-        return None
+    if not len(reached):
+        return float(xs[-1])
     n = int(reached[0])
+    if n == 0:
+        return None
     a, b = float(values[n - 1]), float(values[n])
     return float(xs[n - 1] + (xs[n] - xs[n - 1]) * -a / (b - a))
 
@@ -226,9 +231,8 @@ def time_ratio(both: Iterable[tuple[RunRow, RunRow]]) -> Ratio | None:
     )
     if len(logs) < 2:
         return None
-    half = _half_width([_squared_error(logs)])
-    mean = float(logs.mean())
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs))
+    low, high = interval(logs, LEVEL)
+    return Ratio(math.exp(logs.mean()), math.exp(low), math.exp(high), len(logs))
 
 
 def _noise(ratio: Ratio) -> tuple[float, int]:
@@ -244,7 +248,8 @@ def _shifted(
     x = math.log(factor)
     if x and (reach is None or not reach[0] <= x <= reach[1]):
         return None
-    return Shifted(factor, *difference.at(x, noise))
+    mean, low, high = map(float, difference.at(np.array([x]), noise)[:, 0])
+    return Shifted(factor, mean, low, high)
 
 
 # -- from the store ----------------------------------------------------------------------------------------------------

@@ -17,6 +17,6 @@ def interval(d: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     return float(d.mean()) - half, float(d.mean()) + half
 
 
-def t_quantile(share: float, n: float) -> float:
+def t_quantile(share: float, n: int) -> float:
     """The quantile `share` of Student's t with n − 1 degrees of freedom."""
     return float(scipy.special.stdtrit(n - 1, share))
