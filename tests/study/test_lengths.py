@@ -18,7 +18,7 @@ from headtohead.run.store import Record
 from headtohead.run.studies import read_study
 from headtohead.study.execution import folder_of
 from headtohead.study.lengths import SEEDS
-from helpers.recipes import RECIPE
+from helpers.runs import SMALL_OPTIONS
 from helpers.studies import carried, study
 from helpers.terminal import h2h
 
@@ -100,6 +100,12 @@ def test_worth_follows_from_the_final_values_of_those_runs(both, home: Path):
     assert "Differences at equal cost" in html
     assert "separate runs, each with its complete schedule" in html
 
+    # evaluations during training play no part: under an annealed rate they are not what shorter runs reach
+    worths = [row.worth for row in outcome.verdicts]
+    for run in record.runs:
+        (Record.at(home, run).folder / "metrics.jsonl").unlink()
+    assert [row.worth for row in made.outcome(home).verdicts] == worths
+
     # missing and damaged runs leave their seeds out
     (Record.at(home, record.lengths["2"][0]).folder / "result.json").write_text("{")
     assert made.outcome(home).verdicts["Rope"].worth.seeds == (1, 2, 3)
@@ -151,10 +157,14 @@ def test_classifiers_with_epochs_have_lengths_in_steps(tmp_path: Path, home: Pat
     assert row.worth.time.pairs == 2
 
 
-def test_the_command_has_an_option(text: Path, home: Path):
-    Path("recipe.py").write_text(RECIPE)
-    done = h2h("run", "recipe.py", "--equivalents", "--seeds", 2, "--jobs", 1)
+@pytest.mark.slow
+@pytest.mark.usefixtures("text")  # mine.txt
+def test_the_command_has_an_option(home: Path):
+    vary = ("--data", "mine.txt", "--vary", "model.position=Learned,Rope", "--set", "train.steps=6", *SMALL_OPTIONS)
+    done = h2h("run", "lm", *vary, "--equivalents", "--seeds", 2, "--jobs", 1, "--json")
     assert done.code == 0, done.err
     assert "0.5 × the steps, seed 1:" in done.err
     (folder,) = (home / "studies").iterdir()
     assert sorted(read_study(folder).lengths) == ["0.5", "2"]
+    (arm,) = json.loads(done.out)["tables"][0]["arms"]
+    assert arm["worth"]["seeds"] == [0, 1]
