@@ -111,7 +111,7 @@ def worths(verdicts: Verdicts) -> list[WorthRow]:
         w, v, metric = row.worth, row.verdict, verdicts.metric
         if w is None:
             continue
-        equal = (Shifted(1.0, v.difference, v.low, v.high), w.at_equal_flops, w.at_equal_seconds)
+        equal = (Shifted(1.0, v.difference, v.alone_low, v.alone_high), w.at_equal_flops, w.at_equal_seconds)
         steps, flops, seconds = (in_points(metric, shifted_text(shifted, metric)) for shifted in equal)
         worth = factor_text(w, metric) if w.seeds else ""
         rows.append(WorthRow(row.arm, steps, flops, seconds, time_text(w.time) if w.time else "–", worth))
