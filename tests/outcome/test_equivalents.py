@@ -240,7 +240,7 @@ LENGTHS = lengths_of(
 )
 
 
-def test_at_equal_flops_the_control_trains_as_long_as_the_arms_flops_last():
+def test_at_equal_flops_the_control_gets_the_flops_of_the_arm():
     values = [3.7, 3.75, 3.72, 3.78]
     found = worth(arm_of(values, flops=2000, step_ms=5), LENGTHS, "lower")
     assert found is not None

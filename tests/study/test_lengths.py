@@ -17,7 +17,7 @@ from headtohead.run.events import Stage, Started
 from headtohead.run.store import Record
 from headtohead.run.studies import read_study
 from headtohead.study.execution import folder_of
-from headtohead.study.lengths import SEEDS
+from headtohead.study.lengths import SEEDS, length_runs
 from helpers.runs import SMALL_OPTIONS
 from helpers.studies import carried, study
 from helpers.terminal import h2h
@@ -114,6 +114,8 @@ def test_worth_follows_from_the_final_values_of_those_runs(both, home: Path):
     left = made.outcome(home).verdicts["Rope"].worth
     assert (left.seeds, left.factor) == ((), None)
     assert "add --equivalents" in left.why
+    (Record.at(home, record.tables[0].control.runs[0]).folder / "result.json").write_text("{")
+    assert list(length_runs(record, (0.5,), home)["0.5"]) == [1, 2, 3, 4]  # the first seeds with a control
 
 
 def test_a_study_without_lengths_shows_no_worth(text: Path, home: Path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+from headtohead.errors import InputError
 from headtohead.run import store
 from headtohead.run.events import Cell, Event, Stage
 from headtohead.run.executors.execution import Executor, train_all
@@ -46,8 +48,9 @@ def length_runs(record: StudyRecord, factors: Sequence[float], home: Path) -> di
     done = {}
     for seed, run in record.tables[0].control.runs.items():
         found = Record.at(home, run)
-        if seed in record.seeds and found.has_ended and found.require_result().is_complete:
-            done[seed] = found
+        with contextlib.suppress(InputError):  # a damaged result: the table reports it
+            if seed in record.seeds and found.result is not None and found.result.is_complete:
+                done[seed] = found
     first = dict(list(done.items())[:SEEDS])
     return {f"{k:g}": {seed: _other_length(run, k) for seed, run in first.items()} for k in factors}
 
