@@ -62,7 +62,9 @@ def test_the_control_is_trained_at_other_lengths_on_the_first_seeds(both, home: 
 
     # a run without lengths keeps them, and a second run trains nothing
     before = (folder_of(made, home) / "study.json").read_text()
-    events = carried(dataclasses.replace(made, lengths=()), home) + carried(made, home)
+    events = carried(dataclasses.replace(made, lengths=()), home)
+    assert read_study(folder_of(made, home)).lengths == record.lengths
+    events += carried(made, home)
     assert not [event for event in events if isinstance(event, Started)]
     assert (folder_of(made, home) / "study.json").read_text() == before
 
