@@ -58,6 +58,10 @@ def run(
     effect: Annotated[
         str | None, typer.Option(help="Plan first, then train the pairs that can detect it: 0.01 or 1%.")
     ] = None,
+    equivalents: Annotated[
+        bool,
+        typer.Option("--equivalents", help="Train the control at half and twice its steps: what is an effect worth?"),
+    ] = False,
     device: Device = "auto",
     threads: Threads = 1,
     log_to: LogTo = None,
@@ -72,6 +76,7 @@ def run(
     the store are not trained again. Type the same command again to continue a stopped study.
     """
     from headtohead.run.executors.execution import Execution, read_duration
+    from headtohead.study.lengths import HALF_AND_TWICE
     from headtohead.study.recipes import study_for
 
     study = study_for(
@@ -100,4 +105,6 @@ def run(
         if forecast.pairs is None:
             raise typer.BadParameter("no number of pairs can detect this effect: ask for a larger one")
         study = dataclasses.replace(study, seeds=forecast.pairs)
+    if equivalents and not study.lengths:
+        study = dataclasses.replace(study, lengths=HALF_AND_TWICE)
     show_study(study, Execution(jobs, on, device, threads, save_every, log_to, seconds), as_json)

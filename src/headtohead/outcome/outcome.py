@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from headtohead.errors import InputError, nearest
+from headtohead.outcome import equivalents
 from headtohead.outcome.cautions import cautions
 from headtohead.outcome.items import Summary, compare_items
 from headtohead.outcome.metrics import absolute, sets_of, value_of
@@ -26,6 +27,8 @@ from headtohead.stats import CrossedTest, Design, ItemTest, Verdict, compare, co
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from headtohead.outcome.equivalents import Lengths, Worth
 
 ENDED = ("complete", "diverged", "collapsed")  # states of a run that has a result
 
@@ -78,15 +81,22 @@ class ArmVerdict:
     dropped: bool = False  # no longer in the recipe, yet part of the family
     seeds: tuple[int, ...] = ()  # that it was trained with, or is to be
     crossed: CrossedTest | None = None  # over other seeds and other test texts
+    compute_worth: Callable[[], Worth | None] = dataclasses.field(default=lambda: None, compare=False, repr=False)
+
+    @property
+    def worth(self) -> Worth | None:
+        """The effect as a factor of the control's training, at equal FLOPs and at equal seconds."""
+        return self.compute_worth()
 
     def to_json(self) -> dict[str, Any]:
-        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items", "crossed")}
+        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items", "crossed", "compute_worth")}
         return {
             **said,
             **self.verdict.to_json(),
             "items": self.items and dataclasses.asdict(self.items),
             "crossed": self.crossed and dataclasses.asdict(self.crossed),
             "excluded": [e._asdict() for e in self.excluded],
+            "worth": self.worth and self.worth.to_json(),
         }
 
 
@@ -136,8 +146,11 @@ class Verdicts:
         """One row per arm: difference, interval, p, verdict, pairs, cost."""
         import pandas as pd
 
-        left_out = ("items", "crossed", "excluded", "differs")
-        rows = [{k: v for k, v in row.to_json().items() if k not in left_out} for row in self.arms]
+        left_out = ("items", "crossed", "excluded", "differs", "worth")
+        rows = [
+            {k: v for k, v in row.to_json().items() if k not in left_out} | equivalents.columns(row.worth)
+            for row in self.arms
+        ]
         return pd.DataFrame(rows).set_index("arm") if rows else pd.DataFrame()
 
     def __str__(self) -> str:
@@ -310,7 +323,8 @@ class Outcome:
             later=self.record.later,
         )
         judged = {name: not_by_survivors(verdict, control, variants[name]) for name, verdict in judged.items()}
-        made = [self._arm(arm, control, variants[arm.name], judged[arm.name]) for arm in arms[1:]]
+        lengths = cache(partial(equivalents.read_lengths, self, title))
+        made = [self._arm(arm, control, variants[arm.name], judged[arm.name], lengths) for arm in arms[1:]]
         return Verdicts(
             question=self.record.question,
             metric=self.metric,
@@ -368,7 +382,14 @@ class Outcome:
         """Whether a run could not be trained."""
         return any(row.status == "failed" for row in self.all_rows)
 
-    def _arm(self, arm: ArmRecord, control: list[RunRow], rows: list[RunRow], verdict: Verdict) -> ArmVerdict:
+    def _arm(
+        self,
+        arm: ArmRecord,
+        control: list[RunRow],
+        rows: list[RunRow],
+        verdict: Verdict,
+        lengths: Callable[[], Lengths | None],
+    ) -> ArmVerdict:
         by_seed = {row.seed: row for row in rows}
         pairs = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
         both = [(c, v) for c, v in pairs if c.status == v.status == "complete"]
@@ -390,6 +411,7 @@ class Outcome:
             dropped=arm.dropped,
             seeds=tuple(by_seed),
             crossed=items.crossed,
+            compute_worth=cache(lambda: equivalents.worth(both, lengths(), self.record.better)),
         )
 
     def _noise(self, control: list[RunRow], again: list[RunRow]) -> Noise | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from headtohead.outcome.metrics import figure_of, text_of
 from headtohead.outcome.outcome import ArmVerdict, Verdicts
+from headtohead.outcome.worth_text import worth_lines
 from headtohead.stats import LEAST_PAIRS, CrossedTest, ItemTest
 from headtohead.stats.clusters import LEAST_BLOCKS
 from headtohead.stats.items import LEAST_CLUSTERS
@@ -74,6 +75,7 @@ def lines_under(verdicts: Verdicts) -> list[str]:
     for row in verdicts:
         lines += _lines_of(row, verdicts)
     lines += too_short(verdicts)
+    lines += worth_lines(verdicts)
     lines += _left_out(verdicts)
     lines += [f"warning: {note}" for note in verdicts.notes]
     if verdicts.plan:
