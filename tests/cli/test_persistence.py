@@ -63,9 +63,10 @@ def test_variance_ends_with_the_next_run():
         (["run", "mine.py", "--rates", "nan,1"], "two learning rates or more"),
         (["run", "mine.py", "--rates", "auto", "--scales", "1,4"], "give one of them"),
         (["run", "mine.py", "--rates", "auto", "--effect", "1%"], "give one of them"),
+        (["run", "mine.py", "--scales", "1,4", "--until", "resolved"], "a fixed number of pairs"),
         (["plan", "mine.py", "--arm", "Rope"], "are for --variance"),
         (["plan", "mine.py", "--variance", "--arm", "Rop"], "no arm 'Rop'"),
-        (["plan", "mine.py", "--variance", "--levels", 9], "from 2 to the 6 seeds"),
+        (["plan", "mine.py", "--variance", "--levels", 99], "from 2 to the 20 seeds"),
     ],
 )
 def test_bad_options_are_one_line(options, words):

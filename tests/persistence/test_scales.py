@@ -60,8 +60,17 @@ def test_the_demo_at_scale_four():
 
 
 def test_scale_one_is_the_study_itself():
-    one = made(width=64, heads=2)
+    one = dataclasses.replace(made(width=64, heads=2), seeds=6)
     assert scaled(one, 1) is one
+
+
+def test_a_sequential_study_has_eight_pairs_at_each_scale():
+    one = made(width=64, heads=2)
+    assert one.is_sequential
+    same, large = scaled(one, 1), scaled(one, 4)
+    assert same.all_seeds == large.all_seeds == tuple(range(8))
+    assert [v.arm.id for v in same.variants] == [v.arm.id for v in one.variants]
+    assert same.folder_name != one.folder_name, "the sequential study keeps its plan"
 
 
 def test_arms_differ_in_the_declared_fields_alone():

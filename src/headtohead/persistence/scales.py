@@ -49,7 +49,7 @@ Change = Literal["grows", "shrinks", "unresolved"]
 
 
 def scaled(study: Study, scale: float) -> Study:
-    """The study with every arm at another scale, with a fixed number of pairs. At scale 1 it has the study's own runs."""
+    """The study with every arm at another scale and a fixed number of pairs. At scale 1 it has the study's own runs."""
     if not (isinstance(scale, int | float) and 0 < scale < math.inf):
         raise InputError(f"a scale is a number above zero, such as 4, not {scale!r}")
     if study.control.start.pretrained:
