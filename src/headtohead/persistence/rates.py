@@ -16,7 +16,7 @@ from headtohead.display.training_screen import forecast_line
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import UNITS, better_way, figure_of, text_of
 from headtohead.outcome.outcome import Outcome, RunRow
-from headtohead.persistence.scales import forecast
+from headtohead.persistence.sizes import forecast
 from headtohead.report.text_table import TextTable
 from headtohead.run import store
 from headtohead.run.events import Note
