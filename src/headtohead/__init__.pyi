@@ -95,6 +95,7 @@ from headtohead.parts.residuals import PostNorm as PostNorm
 from headtohead.parts.residuals import PreNorm as PreNorm
 from headtohead.parts.residuals import Residual as Residual
 from headtohead.parts.residuals import Sandwich as Sandwich
+from headtohead.parts.samplings import HalfOfText as HalfOfText
 from headtohead.parts.samplings import RandomWindows as RandomWindows
 from headtohead.parts.samplings import Sampling as Sampling
 from headtohead.parts.samplings import ShuffledWindows as ShuffledWindows
@@ -102,7 +103,12 @@ from headtohead.parts.schedules import Constant as Constant
 from headtohead.parts.schedules import OneCycle as OneCycle
 from headtohead.parts.schedules import Schedule as Schedule
 from headtohead.parts.schedules import WarmupCosine as WarmupCosine
+from headtohead.persistence.rates import run_rates as run_rates
+from headtohead.persistence.scales import run_scales as run_scales
+from headtohead.persistence.variance import decompose as decompose
 from headtohead.pretrained.start import Fresh as Fresh
+from headtohead.pretrained.start import FreshFrom as FreshFrom
+from headtohead.pretrained.start import Perturbed as Perturbed
 from headtohead.pretrained.start import Pretrained as Pretrained
 from headtohead.pretrained.start import Start as Start
 from headtohead.run.executors.execution import Execution as Execution
