@@ -4,6 +4,7 @@ from headtohead.api import Run as Run
 from headtohead.api import attention as attention
 from headtohead.api import audit as audit
 from headtohead.api import classify as classify
+from headtohead.api import compare as compare
 from headtohead.api import generate as generate
 from headtohead.api import load as load
 from headtohead.api import runs as runs
@@ -34,6 +35,7 @@ from headtohead.data.tokenizers import Tokenizer as Tokenizer
 from headtohead.data.tokenizers import Vocabulary as Vocabulary
 from headtohead.data.tokenizers import Word as Word
 from headtohead.errors import InputError as InputError
+from headtohead.external.comparison import Comparison as Comparison
 from headtohead.interpret.generate import Decoding as Decoding
 from headtohead.interpret.generate import Generated as Generated
 from headtohead.interpret.maps import Maps as Maps
