@@ -119,7 +119,6 @@ from headtohead.spec.spec import families as families
 from headtohead.spec.spec import knob as knob
 from headtohead.spec.spec import parse as parse
 from headtohead.spec.userfiles import load_file as load_file
-from headtohead.stats.paired import compare as compare
 from headtohead.stats.paired import compare_all as compare_all
 from headtohead.study.recipes import load_study as load_study
 from headtohead.study.study import Study as Study

@@ -112,6 +112,12 @@ def compare_sources(
         text_logs.compiled("--pattern", pattern, r"loss=([0-9.]+)") if pattern is not None else None,
         text_logs.compiled("--seed-pattern", seed_pattern, r"run(\d+)") if seed_pattern is not None else None,
     )
+    odd = next((s for s in sources if not isinstance(s, str | Path) and not hasattr(s, "to_dict")), None)
+    if odd is not None:
+        raise InputError(
+            f"give files, folders or a data frame, not a {type(odd).__name__}; for values that are paired already, "
+            "call headtohead.stats.compare(control, variant)"
+        )
     frames = [source for source in sources if hasattr(source, "to_dict")]
     if frames:
         if len(sources) > 1 or against:
@@ -278,17 +284,12 @@ def _unmatched(control: str, runs: Mapping[str, Sequence[Value]]) -> list[str]:
     """Runs that have no partner with the same seed."""
     own = {value.seed for value in runs[control]}
     notes = []
-    for name, values in runs.items():
-        if name == control:
-            continue
-        seeds = {value.seed for value in values}
-        for lacking, of, which in ((own - seeds, name, control), (seeds - own, control, name)):
+    for name in (name for name in runs if name != control):
+        seeds = {value.seed for value in runs[name]}
+        for lacking, owner, other in ((own - seeds, control, name), (seeds - own, name, control)):
             if lacking:
                 listed = ", ".join(sorted(map(str, lacking), key=lambda s: (len(s), s)))
-                notes.append(
-                    f"{which}, seed {listed}: not used against {name if of == name else which}, "
-                    f"because {of} has no value for it"
-                )
+                notes.append(f"{owner}, seed {listed}: not paired, because {other} has no value for it")
     return notes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ MOST_BYTES = 2**31
 FORMATS = {  # kind → what the user reads
     "table": "table",
     "wandb export": "W&B export",
-    "lm-eval": "lm-eval samples",
+    "lm-eval": "lm-eval sample file",
     "trainer": "Trainer state",
     "tensorboard": "TensorBoard folder",
     "wandb": "W&B run folder",
@@ -211,9 +211,3 @@ def read_text(path: Path, most: int | None = None) -> str:
     if not text.strip():
         raise InputError(f"{path} is empty: give a file with values")
     return text
-
-
-def shown_files(sources: Iterable[Source], most: int = 3) -> str:
-    """File names for a sentence, the first few of many."""
-    names = [source.shown for source in sources]
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -32,9 +32,7 @@ def read_lines(found: Comparison) -> list[str]:
     """Files, arms, seeds, metric and number of values, before the verdict."""
     reading = found.reading
     files = list(dict.fromkeys(reading.files))
-    what = (
-        f"{files[0]} ({reading.format})" if len(files) == 1 else f"{len(files)} of {reading.format}: {_listed(files)}"
-    )
+    what = f"{files[0]} ({reading.format})" if len(files) == 1 else f"{len(files)} {reading.format}s, {_span(files)}"
     lines = [f"read: {what}", f"metric: {found.metric}, {found.better} is better; {'; '.join(reading.how)}"]
     if found.design == "items":
         items = next(iter(found.verdicts.values())).items  # type: ignore[union-attr]
