@@ -20,6 +20,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -100,16 +101,22 @@ def compare_unpaired(
 
 def permutation_p(control: np.ndarray, arms: list[np.ndarray]) -> np.ndarray:
     """p-values (k,) of the permutation test, corrected for k arms by the largest |t| (single step)."""
-    sizes = [len(control), *map(len, arms)]
+    sizes = (len(control), *map(len, arms))
     x = np.concatenate([control, *arms])
-    x = x - x.mean()
-    labels = np.array(list(_assignments(sizes))) if _count(sizes) <= PERMUTATIONS else _random_assignments(sizes)
-    t2 = _t_squared(x, labels, sizes)  # (F, k); the first assignment is the observed one
+    t2 = _t_squared(x - x.mean(), _labels(sizes), sizes)  # (F, k); the first assignment is the observed one
     largest = t2.max(axis=1, keepdims=True)
     return (largest >= t2[0] * (1 - 1e-9)).mean(axis=0)  # tolerate rounding errors in ties
 
 
-def _count(sizes: list[int]) -> int:
+@lru_cache(maxsize=4)
+def _labels(sizes: tuple[int, ...]) -> np.ndarray:
+    """Assignments of labels to runs (F, N): all of them, or random ones where there are too many."""
+    if _count(sizes) <= PERMUTATIONS:
+        return np.array(list(_assignments(sizes)), dtype=np.int16)
+    return _random_assignments(sizes)
+
+
+def _count(sizes: tuple[int, ...]) -> int:
     """The number of ways to give labels to the runs."""
     count, left = 1, sum(sizes)
     for size in sizes:
@@ -117,7 +124,7 @@ def _count(sizes: list[int]) -> int:
     return count
 
 
-def _assignments(sizes: list[int]) -> Iterator[list[int]]:
+def _assignments(sizes: tuple[int, ...]) -> Iterator[list[int]]:
     """Each assignment of labels to runs, the observed one first."""
 
     def fill(label: int, free: tuple[int, ...], labels: list[int]) -> Iterator[list[int]]:
@@ -133,7 +140,7 @@ def _assignments(sizes: list[int]) -> Iterator[list[int]]:
     yield from fill(0, tuple(range(runs)), [-1] * runs)
 
 
-def _random_assignments(sizes: list[int]) -> np.ndarray:
+def _random_assignments(sizes: tuple[int, ...]) -> np.ndarray:
     observed = np.repeat(np.arange(len(sizes), dtype=np.int16), sizes)
     draws = min(PERMUTATIONS, max(1000, 20_000_000 // len(observed)))
     labels = np.random.default_rng(sizes).permuted(np.tile(observed, (draws, 1)), axis=1)
@@ -141,7 +148,7 @@ def _random_assignments(sizes: list[int]) -> np.ndarray:
     return labels
 
 
-def _t_squared(x: np.ndarray, labels: np.ndarray, sizes: list[int]) -> np.ndarray:
+def _t_squared(x: np.ndarray, labels: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     """Welch's t squared (F, k) of each arm against the control, for each assignment of labels."""
     means, errors = [], []
     for label, n in enumerate(sizes):
