@@ -42,7 +42,7 @@ def false_share(studies: list[list[np.ndarray]], effect: float = 0.0) -> float:
 
 
 def covered_share(studies: list[list[np.ndarray]]) -> float:
-    """The share of studies whose intervals all contain the true difference, 0. The permutation test only widens them."""
+    """The share whose intervals all contain the true difference, 0. The permutation test can widen them."""
     found = []
     for control, *arms in studies:
         limits = [welch_limits(control, arm, STRICTER * ALPHA / len(arms)) for arm in arms]

@@ -19,18 +19,16 @@ class WithSides(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         parsed: list[str] = []
-        side: list[str] | None = None
+        within = False
         for argument in args:
-            if argument == "--against":
-                parsed.append(argument)
-                side = []
-                parsed.append("")
-            elif side is not None and not argument.startswith("-"):
-                side.append(argument)
-                parsed[-1] = BETWEEN.join(side)
-            else:
-                side = None
-                parsed.append(argument)
+            if within and not argument.startswith("-"):
+                if parsed[-1] == "--against":
+                    parsed.append(argument)
+                else:
+                    parsed[-1] += BETWEEN + argument
+                continue
+            within = argument == "--against"
+            parsed.append(argument)
         return super().parse_args(ctx, parsed)
 
 
@@ -78,7 +76,7 @@ def compare(
 
     found = compare_sources(
         sources,
-        [side.split(BETWEEN) for side in against or [] if side],
+        [side.split(BETWEEN) for side in against or []],
         metric=metric,
         arm=arm,
         seed=seed,
