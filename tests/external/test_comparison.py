@@ -42,7 +42,7 @@ def test_runs_with_other_seeds_are_judged_by_the_unpaired_rule(inside: Path) -> 
     assert isinstance(found.verdicts["new"], UnpairedVerdict)
 
 
-def test_five_pairs_are_too_few_and_an_arm_of_three_runs_spoils_nothing(inside: Path) -> None:
+def test_five_pairs_are_too_few_and_small_arms_do_no_harm(inside: Path) -> None:
     five = compare_sources([write(inside / "a.csv", [*runs("base", range(5)), *runs("new", range(5))])])
     assert five.design == "unpaired"
     rows = [*runs("base", range(6)), *runs("new", range(6)), *runs("small", range(3))]

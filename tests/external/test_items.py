@@ -26,7 +26,7 @@ def test_one_arm_is_what_stats_says() -> None:
     assert compare_items("m0", answers(a, b), None, "lower")[0]["m1"].verdict == "worse"
 
 
-def test_more_arms_are_corrected_and_values_need_not_be_right_or_wrong() -> None:
+def test_arms_are_corrected_for_and_values_may_be_any_numbers() -> None:
     make = np.random.default_rng(1)
     a, b, c = make.normal(size=(3, 100))
     alone = compare_items("m0", answers(a, b), None, "lower")[0]["m1"]

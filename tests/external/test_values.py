@@ -81,7 +81,7 @@ def test_missing_numbers_and_text() -> None:
     assert [number_of(value) for value in ("abc", "1_000", [1], "0,5")] == [None] * 4
 
 
-POINTS = [(0.0, 5.0), (20.0, 2.0), (10.0, 1.0), (20.0, 3.0)]
+POINTS = [(10.0, 1.0), (20.0, 2.0), (20.0, 3.0), (0.0, 5.0)]
 
 
 def test_points_of_a_curve() -> None:

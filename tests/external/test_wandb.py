@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from headtohead.errors import InputError
 from headtohead.external.comparison import compare_sources
 from headtohead.external.sources import Source
-from headtohead.external.wandb import BLOCK, _records, read_run
+from headtohead.external.wandb import BLOCK, FILE_HEAD, PIECE_HEAD, _records, read_run
 from helpers.external import curve, write_wandb_export
 
 
@@ -55,6 +56,14 @@ def test_records_that_cross_blocks_are_joined(tmp_path: Path) -> None:
     read = read_run(Source(file, "wandb", file.name, str(file), 0))
     assert read.config["x"] == "y" * 100_000
     assert read.curves["metric7"] == [(float(step), float(step + 7)) for step in range(400)]
+
+
+def test_the_unused_end_of_a_block_is_skipped(tmp_path: Path) -> None:
+    first = b"x" * (BLOCK - FILE_HEAD - PIECE_HEAD - 3)  # leaves three bytes, too few for the head of a piece
+    pieces = [struct.pack("<IHB", 0, len(data), 1) + data for data in (first, b"next")]
+    file = tmp_path / "run-x.wandb"
+    file.write_bytes(b":W&B\x00\x00\x00" + pieces[0] + b"\x00" * 3 + pieces[1])
+    assert list(_records(file)) == [first, b"next"]
 
 
 def test_a_cut_file_gives_what_is_there_and_a_damaged_one_an_error(wandb_runs: Path, inside: Path) -> None:

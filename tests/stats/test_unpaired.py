@@ -102,6 +102,14 @@ def test_verdict_interval_and_p_agree(control: list[float], a: list[float], b: l
         assert v.low <= v.difference <= v.high
 
 
+def test_the_interval_contains_zero_if_the_permutation_test_objects() -> None:
+    control, arm = np.array([3.0, 0.0, 0.0, 0.0]), np.array([5.0, 9.0, 3.0, 7.0])
+    assert welch_limits(control, arm, 0.04)[0] > 0
+    found = compare_unpaired(control, {"x": arm})["x"]
+    assert found.p == pytest.approx(4 / 70)
+    assert (found.low, found.verdict) == (0.0, "unresolved")
+
+
 def test_direction_and_margin() -> None:
     control, arm = noise(12, seed=7), noise(12, seed=8) - 4
     assert compare_unpaired(control, {"x": arm})["x"].verdict == "better"
