@@ -28,7 +28,8 @@ import scipy
 from numpy.typing import ArrayLike
 
 from headtohead.errors import InputError
-from headtohead.stats.intervals import ALPHA, t_quantile
+from headtohead.stats.design import ALPHA
+from headtohead.stats.intervals import t_quantile
 from headtohead.stats.paired import Way, Word, numbers
 
 LEAST_RUNS = 4  # per arm: with 3 and 3 runs, the smallest p of the permutation test is 0.1
