@@ -45,3 +45,14 @@ def test_false_verdicts_over_items() -> None:
         false += any(v.is_real for v in verdicts.values())
         assert all(v.is_real == (v.low > 0 or v.high < 0) for v in verdicts.values())
     assert false <= 16  # 5 % of 200, and two standard errors
+
+
+def test_p_is_multiplied_by_the_number_of_arms() -> None:
+    make = np.random.default_rng(3)
+    a, b, c = (make.random((3, 100)) < 0.5).astype(float)
+    found = compare_items("m0", answers(a, b, c), None, "higher")[0]
+    assert found["m1"].p == pytest.approx(min(1.0, 2 * mcnemar(a, b)))
+    better = np.concatenate([np.ones(60), b[60:]])
+    assert compare_items("m0", answers(a, better, c), None, "higher")[0]["m1"].p == pytest.approx(
+        2 * mcnemar(a, better)
+    )
