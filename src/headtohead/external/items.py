@@ -13,7 +13,7 @@ from headtohead.errors import InputError
 from headtohead.external.lm_eval import Item, Samples
 from headtohead.stats import ALPHA, Way, mcnemar, over_items
 
-LEAST_ITEMS = 30  # a bootstrap of fewer items is too narrow
+LEAST_ITEMS = 30  # an interval of fewer items may be too narrow
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ItemVerdict:
 
     verdict: Literal["better", "worse", "equivalent", "unresolved"]
     difference: float
-    low: float  # 95 % bootstrap interval over items, for all arms together
+    low: float  # 95 % interval over items, for all arms together
     high: float
     p: float | None  # exact McNemar test, times the number of arms; None if values are not right or wrong
     items: int
