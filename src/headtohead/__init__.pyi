@@ -4,6 +4,7 @@ from headtohead.api import Run as Run
 from headtohead.api import attention as attention
 from headtohead.api import audit as audit
 from headtohead.api import classify as classify
+from headtohead.api import compare as compare
 from headtohead.api import generate as generate
 from headtohead.api import load as load
 from headtohead.api import runs as runs
@@ -34,6 +35,7 @@ from headtohead.data.tokenizers import Tokenizer as Tokenizer
 from headtohead.data.tokenizers import Vocabulary as Vocabulary
 from headtohead.data.tokenizers import Word as Word
 from headtohead.errors import InputError as InputError
+from headtohead.external.comparison import Comparison as Comparison
 from headtohead.interpret.generate import Decoding as Decoding
 from headtohead.interpret.generate import Generated as Generated
 from headtohead.interpret.maps import Maps as Maps
@@ -95,6 +97,7 @@ from headtohead.parts.residuals import PostNorm as PostNorm
 from headtohead.parts.residuals import PreNorm as PreNorm
 from headtohead.parts.residuals import Residual as Residual
 from headtohead.parts.residuals import Sandwich as Sandwich
+from headtohead.parts.samplings import HalfOfText as HalfOfText
 from headtohead.parts.samplings import RandomWindows as RandomWindows
 from headtohead.parts.samplings import Sampling as Sampling
 from headtohead.parts.samplings import ShuffledWindows as ShuffledWindows
@@ -102,7 +105,12 @@ from headtohead.parts.schedules import Constant as Constant
 from headtohead.parts.schedules import OneCycle as OneCycle
 from headtohead.parts.schedules import Schedule as Schedule
 from headtohead.parts.schedules import WarmupCosine as WarmupCosine
+from headtohead.persistence.rates import run_rates as run_rates
+from headtohead.persistence.scales import run_scales as run_scales
+from headtohead.persistence.variance import decompose as decompose
 from headtohead.pretrained.start import Fresh as Fresh
+from headtohead.pretrained.start import FreshFrom as FreshFrom
+from headtohead.pretrained.start import Perturbed as Perturbed
 from headtohead.pretrained.start import Pretrained as Pretrained
 from headtohead.pretrained.start import Start as Start
 from headtohead.run.executors.execution import Execution as Execution
@@ -117,7 +125,6 @@ from headtohead.spec.spec import families as families
 from headtohead.spec.spec import knob as knob
 from headtohead.spec.spec import parse as parse
 from headtohead.spec.userfiles import load_file as load_file
-from headtohead.stats.paired import compare as compare
 from headtohead.stats.paired import compare_all as compare_all
 from headtohead.study.recipes import load_study as load_study
 from headtohead.study.study import Study as Study

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headtohead.auditor import Report
     from headtohead.data.corpora import Corpus
     from headtohead.data.tokenizers import Vocabulary
+    from headtohead.external.comparison import Comparison
     from headtohead.interpret.generate import Generated
     from headtohead.interpret.maps import Maps
     from headtohead.interpret.score import Classified, Score
@@ -271,6 +272,49 @@ def audit(
     from headtohead.auditor import Claims, audit_any
 
     return audit_any(what, Claims(causal, relative, window, vocab, block, pad, tuple(only)))
+
+
+# -- figures that were made elsewhere ----------------------------------------------------------------------------------
+
+
+def compare(
+    *sources: str | Path | pd.DataFrame,
+    against: str | Path | Sequence[str | Path] = (),
+    metric: str | None = None,
+    arm: str | None = None,
+    seed: str | None = None,
+    control: str | None = None,
+    better: Literal["lower", "higher"] | None = None,
+    margin: float | str | None = None,
+    take: Literal["last", "first", "best"] = "last",
+    step: int | None = None,
+    pattern: str | None = None,
+    seed_pattern: str | None = None,
+    average_repeats: bool = False,
+) -> Comparison:
+    """Judge figures that were made elsewhere: tables, a data frame, TensorBoard and W&B runs, Trainer states, logs.
+
+    `against` names the runs of one variant; the runs of the control are `sources` then. Patterns with * are expanded.
+    `print(comparison)` shows what was read and the verdicts; `comparison.verdicts["arm"]` is one of them.
+    """
+    from headtohead.external.comparison import compare_sources
+
+    side = [against] if isinstance(against, str | Path) else list(against)
+    return compare_sources(
+        sources,
+        [side] if side else [],
+        metric=metric,
+        arm=arm,
+        seed=seed,
+        control=control,
+        better=better,
+        margin=margin,
+        take=take,
+        step=step,
+        pattern=pattern,
+        seed_pattern=seed_pattern,
+        average_repeats=average_repeats,
+    )
 
 
 def _trained(run: Run | Trained | str) -> Trained:

@@ -24,10 +24,13 @@ def test_stored_results_give_the_same_verdicts(outcome, tmp_path):
     kept.write(outcome, file)
     back = kept.unpacked(file, tmp_path / "room")
     ours, theirs = outcome.to_json()["tables"][0], back.to_json()["tables"][0]
-    for said in (ours, theirs):  # item by item nothing is kept
-        said["notes"] = []
-        for arm in said["arms"]:
-            arm["items"] = arm["items_agree"] = None
+    for arm, kept_arm in zip(ours["arms"], theirs["arms"], strict=True):
+        for test in ("items", "crossed"):  # kept in single precision
+            values, kept_values = arm.pop(test), kept_arm.pop(test)
+            assert values["low"] is not None
+            assert kept_values.keys() == values.keys()
+            for name, value in values.items():
+                assert kept_values[name] == (value if value is None else pytest.approx(value, rel=1e-5, abs=1e-8))
     assert theirs == ours
     run = outcome.all_rows[0].run
     record = Record(tmp_path / "room" / "runs" / run)
@@ -62,6 +65,33 @@ def test_warnings_kept_with_the_data_are_still_read(outcome, tmp_path):
     file.write_text(json.dumps(said))
     kept.unpacked(file, tmp_path / "room")
     assert Record(tmp_path / "room" / "runs" / outcome.all_rows[0].run).result.warnings == ["as before"]
+
+
+def test_results_kept_without_items_are_still_read(outcome, tmp_path):
+    """Files of an earlier version have none."""
+    file = tmp_path / "tiny.json"
+    kept.write(outcome, file)
+    said = json.loads(file.read_text())
+    for run in said["runs"].values():
+        assert run.pop("items")
+    file.write_text(json.dumps(said))
+    back = kept.unpacked(file, tmp_path / "room")
+    rows = back.verdicts.arms
+    assert [(row.items, row.crossed) for row in rows] == [(None, None)] * len(rows)
+    assert [row.verdict for row in rows] == [row.verdict for row in outcome.verdicts.arms]
+    assert back.verdicts.notes == outcome.verdicts.notes
+    kept.write(back, tmp_path / "again.json")
+    assert not any(run.items for run in kept.read(tmp_path / "again.json").runs.values())
+
+
+def test_kept_items_are_few_and_can_be_kept_again(outcome, tmp_path):
+    file, again = tmp_path / "tiny.json", tmp_path / "again" / "tiny.json"
+    kept.write(outcome, file)
+    for run in json.loads(file.read_text())["runs"].values():
+        assert run["items"].keys() == {"validation", "test"}
+        assert all(len(one["losses"]) == len(one["weights"]) <= 60 for one in run["items"].values())
+    kept.write(kept.unpacked(file, tmp_path / "room"), again)
+    assert kept.read(again).runs == kept.read(file).runs
 
 
 def test_a_changed_bit_is_noticed(outcome, tmp_path):
@@ -120,6 +150,8 @@ def _set(said, *path_and_value):
         lambda said, run: said["runs"][run].pop("result"),
         lambda said, run: said["runs"][run].pop("times"),
         lambda said, run: _set(said, "runs", run, "result", "values", "validation/loss", "4.2"),
+        lambda said, run: _set(said, "runs", run, "items", {"test": {"losses": ["a"]}}),
+        lambda said, run: _set(said, "runs", run, "items", [1]),
         lambda said, run: _set(said, "runs", run, "data", 7),
         lambda said, _: _set(said, "runs", []),
         lambda said, run: _set(said, "runs", "f" * 16, said["runs"][run]),

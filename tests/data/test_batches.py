@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headtohead.data.batches import Encoded, sentences, shuffled_sentences, windows, windows_in
+from headtohead.data.batches import Encoded, sentences, windows, windows_in
 from headtohead.errors import InputError
+from headtohead.parts.samplings import RandomWindows
 from headtohead.spec.streams import stream
 
 few = settings(max_examples=100, deadline=None)
@@ -102,6 +103,6 @@ def test_an_empty_sentence_keeps_one_padding_token():
 def test_every_sentence_comes_once_an_epoch(count, batch, seed, epoch):
     items = encoded([[n + 1] for n in range(count)])
     steps = math.ceil(count / batch)
-    shown = [shuffled_sentences(items, 3, batch, seed, epoch * steps + n) for n in range(steps)]
+    shown = [sentences(items, RandomWindows().texts(count, batch, seed, epoch * steps + n), 3) for n in range(steps)]
     assert sorted(int(y) for b in shown for y in b.targets) == list(range(count))
     assert all((b.ids[:, 0] == b.targets + 1).all() for b in shown)

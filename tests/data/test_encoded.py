@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from headtohead.data.corpora import (
     Files,
     Held,
+    Sotu,
+    Text,
 )
-from headtohead.data.encoded import _cut, _groups, encode_sentences, encode_texts
+from headtohead.data.encoded import _cut, _groups, _write_tokens, encode_sentences, encode_texts
+from headtohead.data.preparations import AsIs, Lowercase, Plays
 from headtohead.data.splits import DataSpec
 from headtohead.data.tokenizers import (
     Bpe,
@@ -126,3 +129,25 @@ def test_a_cut_changes_only_tokens_of_white_space_around_it(text):
     spec = Bpe(vocab=300)
     pieces = list(_cut(iter([text]), 5))
     assert learned(spec).decode(i for p in pieces for i in ids_of(spec, p)) == text
+
+
+def test_the_first_token_of_each_document_is_kept(tmp_path):
+    pieces = ["ab\n", "cdef\n" * 20_000, "", "gh\n"]  # the second is longer than what is encoded at once
+    for documents in (True, False):
+        text = Text(lambda: iter(pieces), documents)
+        found = _write_tokens(text, learned(Byte()), tmp_path / "tokens.bin")
+        assert found["tokens"] == 100_006
+        assert found["documents"] == ([0, 3, 100_003] if documents else None)
+
+
+@pytest.mark.parametrize(("prepare", "keeps"), [(AsIs(), True), (Lowercase(), True), (Plays(), False)])
+def test_addresses_are_documents_unless_a_preparation_joins_them(prepare, keeps):
+    found = encode_texts(DataSpec(corpus=Sotu(), prepare=prepare), Byte()).held["hbush"]
+    if not keeps:
+        assert found.documents is None
+        return
+    text = bytes((np.asarray(found.tokens) - 2).astype(np.uint8))
+    assert found.documents[0] == 0
+    assert len(found.documents) >= 3
+    assert all(text[begin - 2 : begin] == b"\n\n" and text[begin : begin + 1].strip() for begin in found.documents[1:])
+    assert all(np.diff(found.documents) > 10_000)

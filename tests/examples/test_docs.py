@@ -13,7 +13,7 @@ from headtohead.study.recipes import load_study
 from helpers.docs import ROOT, blocks, run, understood, walk
 from helpers.terminal import start
 
-PAGES = ["docs/how-to/audit-a-module.md", "docs/how-to/train.md"]
+PAGES = [f"docs/how-to/{page}.md" for page in ("audit-a-module", "compare", "persist", "train")]
 # these train a hundred runs, or take a minute with commands that tests/cli covers
 SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report", "search")]
 PAGES += [pytest.param(page, marks=pytest.mark.slow) for page in SLOW]

@@ -211,7 +211,7 @@ def _run(
     (folder / "times.json").write_text(json.dumps({"seconds": 4.0, "step_ms": 8.0 + number, "finished": finished}))
     sets = {"validation": {"texts": 60, "bytes": 900}, "test": {"texts": 60, "bytes": 900}}
     values: dict[str, Any] = {f"test/{figure}": value, "test/tokens": 960, f"validation/{figure}": value}
-    items = {"loss": np.full(30, value), "tokens": np.full(30, 32)}
+    items = {"start": np.arange(30) * 32, "tokens": np.full(30, 32), "loss": np.full(30, value)}
     if task == "classifier":
         right = round(100 * value)
         rest = 100 - right
@@ -219,6 +219,7 @@ def _run(
         if status == "collapsed":
             values["test/confusion"] = [[100, 0, 0], [100, 0, 0], [100, 0, 0]]
         items = {"label": np.arange(30) % 3, "predicted": np.arange(30) % 3 * (np.arange(30) % 5 > 0)}
+        items["loss"] = np.full(30, 0.5)
     buffer = io.BytesIO()
     np.savez(buffer, **{f"test/{k}": v for k, v in items.items()})
     (folder / "items.npz").write_bytes(buffer.getvalue())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headtohead import families
-from headtohead.parts.samplings import RandomWindows, ShuffledWindows, in_passes
+from headtohead.parts.samplings import HalfOfText, RandomWindows, ShuffledWindows, in_passes
 from headtohead.spec import is_builtin
 
 SAMPLINGS = [
@@ -74,3 +75,36 @@ def test_a_pass_of_random_windows_shows_as_many_tokens_as_there_are(windows, blo
 def test_a_pass_of_shuffled_windows_has_the_counted_steps():
     assert ShuffledWindows().steps_per_epoch(100, 9, 8) == 13
     assert ShuffledWindows(stride=3).steps_per_epoch(100, 9, 8) == math.ceil(34 / 8) == 5
+
+
+@few
+@given(st.integers(2, 300), st.integers(2, 70), st.integers(0, 3))
+def test_the_halves_of_a_text_are_disjoint_and_complete(count, pieces, draw):
+    """Read in passes, a half shows each of its windows once an epoch."""
+    halves = []
+    for other in (False, True):
+        half = HalfOfText(within=ShuffledWindows(), draw=draw, other=other, pieces=pieces)
+        halves.append(half.starts(count, count, 0, 0).tolist())
+        assert len(set(halves[-1])) == len(halves[-1])
+    assert sorted(halves[0] + halves[1]) == list(range(count))
+    pieces = min(pieces, count)  # the sizes of two pieces differ by at most one
+    assert abs(len(halves[0]) - len(halves[1])) <= pieces // 2 + count // pieces + 1
+
+
+def test_a_half_is_made_of_contiguous_pieces():
+    starts = sorted({s for step in range(200) for s in HalfOfText(pieces=4).starts(400, 50, 0, step).tolist()})
+    jumps = sum(b - a > 50 for a, b in itertools.pairwise(starts))
+    assert jumps <= 2
+    assert len(starts) == 200
+    assert starts != sorted({s for step in range(200) for s in HalfOfText(pieces=4, draw=1).starts(400, 50, 0, step)})
+
+
+def test_a_half_of_labelled_texts_is_read_in_passes():
+    halves = [HalfOfText(other=other).texts(20, 5, 3, step).tolist() for other in (False, True) for step in (0, 1)]
+    assert sorted(itertools.chain(*halves)) == list(range(20))
+    assert RandomWindows().texts(20, 5, 3, 2).tolist() == in_passes(20, 5, 3, 2).tolist()
+
+
+def test_a_half_takes_as_many_steps_as_the_whole():
+    for within in (RandomWindows(), ShuffledWindows(stride=3)):
+        assert HalfOfText(within=within).steps_per_epoch(500, 9, 8) == within.steps_per_epoch(500, 9, 8)

@@ -22,7 +22,7 @@ from headtohead.training.arm import RunSpec
 from headtohead.training.first_batch import FirstStep
 from headtohead.training.tasks import task_of
 from helpers.checkpoints import WORDS, model, saved, transformers
-from helpers.runs import results
+from helpers.runs import SMALL, results
 
 
 @pytest.fixture
@@ -196,3 +196,42 @@ def test_words_unknown_to_a_checkpoint_give_a_warning(arm, tmp_path):
     said = " ".join(task_of(RunSpec(arm=strange).resolved().arm).warnings())
     assert "the checkpoint's tokenizer lacks them" in said
     assert "tokenizer=Bpe" not in said
+
+
+# -- random weights that vary one source of noise ----------------------------------------------------------------------
+
+
+def weights_and_batch(text, seed: int, start: str):
+    task = task_of(Arm.of("lm", Files(path=str(text))).settings([*SMALL, f"start={start}"]))
+    return task.build(seed).state_dict(), task.batch(seed, 0).ids.tolist()
+
+
+def test_weights_of_another_seed_keep_the_batches(text):
+    mixed, batch = weights_and_batch(text, 1, "FreshFrom(seed=5)")
+    five, its_batch = weights_and_batch(text, 5, "Fresh")
+    assert all(torch.equal(w, five[name]) for name, w in mixed.items())
+    assert batch == weights_and_batch(text, 1, "Fresh")[1] != its_batch
+
+
+def test_weights_of_the_same_seed_give_the_same_bits(text, home):
+    runs = [
+        RunSpec(arm=Arm.of("lm", Files(path=str(text))).settings([*SMALL, "train.steps=3", f"start={s}"]), seed=2)
+        for s in ("Fresh", "FreshFrom(seed=2)")
+    ]
+    first, second = (results(trained(run.arm, home, seed=2).folder) for run in runs)
+    assert first["model.safetensors"] == second["model.safetensors"]
+    assert runs[0].id != runs[1].id
+
+
+def test_perturbed_weights_differ_in_the_last_digits(text):
+    plain, batch = weights_and_batch(text, 1, "Fresh")
+    moved, same = weights_and_batch(text, 1, "Perturbed")
+    again, _ = weights_and_batch(text, 1, "Perturbed")
+    assert batch == same
+    assert all(torch.equal(w, again[name]) for name, w in moved.items())
+    for name, w in plain.items():
+        torch.testing.assert_close(moved[name], w, rtol=1e-5, atol=0)
+    changed = [name for name, w in plain.items() if not torch.equal(w, moved[name])]
+    assert any("attention" in name for name in changed)
+    size = torch.cat([(moved[n] / plain[n] - 1).flatten() for n in changed if n.endswith("weight")])
+    assert 0.8e-6 < float(size[size.isfinite()].std()) < 1.2e-6

@@ -20,8 +20,6 @@ from headtohead.stats import (
     compare_all,
     detectable,
     interval,
-    mcnemar,
-    over_items,
     pairs_for,
     sign_flip,
     sign_patterns,
@@ -501,91 +499,6 @@ def test_huge_and_tiny_values_give_the_same_verdict(scale):
 def test_values_too_far_apart_are_refused():
     with pytest.raises(InputError):
         compare([-1e308] * 6, [1e308] * 6)
-
-
-# -- items -------------------------------------------------------------------------------------------------------------
-
-
-@few
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=40))
-def test_mcnemar_is_the_sign_test_of_discordant_items(rows):
-    gained, lost = rows.count((False, True)), rows.count((True, False))
-    found = mcnemar([a for a, _ in rows], [b for _, b in rows])
-    assert found == pytest.approx(
-        distributions.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0, 1e-12
-    )
-    by_hand = 2 * sum(math.comb(gained + lost, i) for i in range(min(gained, lost) + 1)) / 2 ** (gained + lost)
-    assert found == pytest.approx(min(1.0, by_hand), abs=1e-12)
-
-
-def test_mcnemar_matches_a_hand_calculation():
-    both, neither = [(1, 1)] * 50, [(0, 0)] * 7
-    a, b = zip(*both, *neither, *[(0, 1)] * 9, *[(1, 0)] * 1, strict=True)
-    assert mcnemar(a, b) == mcnemar(b, a) == pytest.approx(2 * (1 + 10) / 1024)
-
-
-def test_mcnemar_refuses_different_items():
-    with pytest.raises(InputError, match="2 and 3"):
-        mcnemar([True, False], [True, False, True])
-
-
-def test_item_results_are_weighted_and_clusters_counted():
-    found = over_items([1.0, 2.0, 6.0], [1.0, 1.0, 2.0], ["a", "b", "a"])
-    assert found.difference == pytest.approx((1 + 2 + 12) / 4)
-    assert (found.items, found.clusters, found.p) == (3, 2, None)
-    assert found == over_items([1.0, 2.0, 6.0], [1.0, 1.0, 2.0], [7, 3, 7])
-    assert (found.low, found.high) == pytest.approx((2.0, 13 / 3)), "each cluster alone"
-
-
-def test_one_cluster_gives_no_interval():
-    found = over_items([1.0, 2.0, 3.0], clusters=["a"] * 3)
-    assert (found.difference, found.low, found.high) == (2.0, -math.inf, math.inf)
-
-
-def test_the_item_interval_treats_clusters_as_independent():
-    make = np.random.default_rng(0)
-    document = make.normal(size=100)
-    d = np.repeat(document, 20) + 0.1 * make.normal(size=2000)
-    clusters = np.repeat(np.arange(100), 20)
-    means = d.reshape(100, 20).mean(axis=1)
-    half = 1.96 * means.std(ddof=1) / 10
-    whole = over_items(d, clusters=clusters)
-    assert (whole.low, whole.high) == pytest.approx((means.mean() - half, means.mean() + half), abs=0.15 * half)
-    split = over_items(d)
-    assert split.clusters == 2000
-    assert (split.high - split.low) == pytest.approx(2 * 1.96 * d.std() / math.sqrt(2000), rel=0.1)
-    mixed = make.permutation(2000)
-    again = over_items(d[mixed], clusters=clusters[mixed])
-    assert (again.low, again.high) == pytest.approx((whole.low, whole.high))
-
-
-def test_the_item_interval_covers_the_truth():
-    make = np.random.default_rng(1)
-    inside = 0
-    for _ in range(400):
-        clusters = np.repeat(np.arange(40), make.integers(1, 6, size=40))
-        found = over_items(make.normal(size=40)[clusters] + make.normal(size=len(clusters)) + 0.3, None, clusters, 500)
-        inside += found.low < 0.3 < found.high
-    assert 0.90 < inside / 400 < 0.98, "a bootstrap of forty clusters is a little narrow"
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ([],),
-        ([1.0, 2.0], [1.0]),
-        ([1.0, 2.0], None, ["a"]),
-        pytest.param((["a", "b"],)),
-        pytest.param(([[1.0, 2.0]],)),
-        pytest.param((1.0,)),
-        pytest.param(([1.0, math.inf],)),
-        pytest.param(([1.0, 2.0], [0.0, 0.0])),
-        pytest.param(([1.0, 2.0], [-1.0, 2.0])),
-    ],
-)
-def test_items_without_a_mean_are_refused(given):
-    with pytest.raises(InputError):
-        over_items(*given)
 
 
 def test_level_is_5_percent_and_fewest_pairs_are_six():

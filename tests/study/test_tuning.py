@@ -52,5 +52,6 @@ def test_a_best_value_on_the_edge_of_the_grid_gives_a_note(text: Path, home: Pat
     notes = made.outcome(home).verdicts.notes
     assert len(notes) == 2
     assert notes[0] == (
-        "Learned was best at train.optimizer.lr = 0.01, the edge of the grid: a better value may lie beyond"
+        "Learned was best at train.optimizer.lr = 0.01, the edge of the grid: a better value may lie beyond. "
+        "Add values there."
     )

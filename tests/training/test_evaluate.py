@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -261,3 +262,15 @@ def test_evaluation_keeps_no_graph(classifier):
     found = labelled(classifier, encoded(texts, labels), CLASSES, EvalSpec(), 6, "cpu")
     assert isinstance(found.items["loss"], np.ndarray)
     assert all(p.grad is None for p in classifier.parameters())
+
+
+@pytest.mark.parametrize("stride", [1, 3, 5])
+def test_windows_know_the_document_that_contains_them(stride: int):
+    begins, block, count = [0, 7, 8, 20], 5, 33
+    text = dataclasses.replace(text_of([n % V for n in range(count)]), documents=np.array(begins))
+    found = running_text(Told(), text, EvalSpec(stride=stride), block, "cpu").items
+    of_token = [max(n for n, begin in enumerate(begins) if begin <= place) for place in range(count)]
+    for start, document in zip(found["start"], found["document"], strict=True):
+        inside = set(of_token[start : start + block])
+        assert document == (inside.pop() if len(inside) == 1 else -1)
+    assert "document" not in running_text(Told(), text_of([1] * 33), EvalSpec(), block, "cpu").items

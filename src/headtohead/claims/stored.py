@@ -4,11 +4,12 @@ store, from which verdicts, tables and reports are read as usual."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from headtohead.errors import InputError
+from headtohead.outcome.items import Summary, summaries
 from headtohead.outcome.outcome import Outcome, load_outcome
 from headtohead.run import files, store
 from headtohead.run.results import DAMAGED, JsonObject
@@ -29,9 +30,12 @@ class KeptRun(JsonObject):
     times: dict[str, Any]
     curve: list[dict[str, Any]]  # lines of metrics.jsonl
     measures: dict[str, dict[str, float]]
+    items: dict[str, dict[str, Any]] = field(default_factory=dict)  # summaries by set; files of before 0.2 have none
 
     def __post_init__(self) -> None:
         """Refuse text where numbers belong: a verdict of the other values would look like any other."""
+        for summary in self.items.values():
+            Summary.from_json(summary)
         tables = [self.result["values"], *self.measures.values(), *self.curve]
         values = (value for table in tables for value in table.values() if not isinstance(value, list))
         if not isinstance(self.result["status"], str) or not isinstance(self.times, dict):
@@ -86,7 +90,8 @@ def packed(outcome: Outcome, name: str) -> KeptStudy:
         if facts not in data:
             data.append(facts)
         environment = environment or record.environment.to_json()
-        runs[run] = KeptRun(result, data.index(facts), record.times.to_json(), _curve(record), record.measures)
+        times, measures = record.times.to_json(), record.measures
+        runs[run] = KeptRun(result, data.index(facts), times, _curve(record), measures, _items(record))
     return KeptStudy(study, environment, data, runs)
 
 
@@ -96,6 +101,13 @@ def _curve(record: Record) -> list[dict[str, Any]]:
         {k: v for k, v in line.items() if k == "step" or k.rpartition("/")[2] in ALONG} for line in record.metrics
     )
     return [one for one in evaluations if len(one) > 1]
+
+
+def _items(record: Record) -> dict[str, dict[str, Any]]:
+    """What is kept of the items of each held-out set: losses of clusters, up to 60 numbers a set."""
+    if not any((record.folder / name).is_file() for name in (files.ITEMS, files.CLUSTERS)):
+        return {}  # a run that diverged has no items
+    return {name: summary.to_json() for name, summary in summaries(record).items() if name != "train"}
 
 
 def write(outcome: Outcome, file: Path) -> None:
@@ -169,6 +181,7 @@ def unpacked(file: Path, home: Path) -> Outcome:
             files.ENVIRONMENT: kept.environment,
             files.TIMES: run.times,
             files.RESULT: {**run.result, **kept.data[run.data]},
+            files.CLUSTERS: run.items,
         }
         if run.measures:
             contents[files.MEASURES] = run.measures

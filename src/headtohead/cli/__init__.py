@@ -8,7 +8,7 @@ __all__ = ["app", "main"]
 
 # The order in `h2h --help`. Importing a command's file adds the command to `app`.
 COMMANDS = (
-    *("demo", "run", "plan", "report", "search", "reproduce"),
+    *("demo", "run", "plan", "compare", "report", "search", "reproduce"),
     *("train", "finetune", "score", "classify", "generate", "curves", "table", "export"),
     *("attend", "heads", "audit", "puzzles"),
     *("list", "doctor"),

@@ -8,6 +8,7 @@ import typer
 
 from headtohead.cli.entry import ASK, app
 from headtohead.cli.options import AsJson, Jobs, Metric, Recipe, Settings, Vary
+from headtohead.cli.persistence import show_variance
 from headtohead.cli.printing import print_json
 from headtohead.cli.screens import show_plan
 
@@ -29,6 +30,13 @@ def plan(
     settings: Settings = None,
     metric: Metric = None,
     jobs: Jobs = None,
+    variance: Annotated[
+        bool, typer.Option("--variance", help="Show where the noise comes from, by training 56 runs.")
+    ] = False,
+    arm: Annotated[str | None, typer.Option(help="With --variance: the arm; the first unless given.")] = None,
+    levels: Annotated[
+        int | None, typer.Option(min=2, help="With --variance: initial weights and batch orders; 4 unless given.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Forecast how many pairs and minutes a study needs.
@@ -37,6 +45,7 @@ def plan(
     study. h2h run RECIPE --effect 1% plans and then runs with that many pairs. --lock fixes question, metric, margin,
     arms, analyses, tuning, exclusions and data before the first run; reports then say "as locked", or what was changed.
     """
+    from headtohead.run.executors.execution import Execution
     from headtohead.study.recipes import study_for
 
     study = study_for(
@@ -59,6 +68,11 @@ def plan(
             print(f"locked: {plan.hash}, {path}")
             print("h2h run with the same arguments runs it; its report says whether the plan was kept")
         return
+    if variance:
+        show_variance(study, arm, levels, Execution(jobs), as_json)
+        return
+    if arm is not None or levels is not None:
+        raise typer.BadParameter("--arm and --levels are for --variance: add it, or leave them out")
     forecast = show_plan(study, effect, jobs, quiet=as_json)
     if as_json:
         print_json(forecast.to_json())

@@ -21,6 +21,7 @@ from headtohead.cli.options import (
     Threads,
     Vary,
 )
+from headtohead.cli.persistence import show_rates, show_scales
 from headtohead.cli.screens import show_plan, show_study
 
 
@@ -58,6 +59,16 @@ def run(
     effect: Annotated[
         str | None, typer.Option(help="Plan first, then train the pairs that can detect it: 0.01 or 1%.")
     ] = None,
+    equivalents: Annotated[
+        bool,
+        typer.Option("--equivalents", help="Train the control at half and twice its steps: what is an effect worth?"),
+    ] = False,
+    scales: Annotated[
+        str | None, typer.Option(help="Run at each scale of compute and compare the effects: 1,4")
+    ] = None,
+    rates: Annotated[
+        str | None, typer.Option(help="Train at each learning rate, 3 seeds each: 1e-3,2e-3,4e-3 or auto")
+    ] = None,
     device: Device = "auto",
     threads: Threads = 1,
     log_to: LogTo = None,
@@ -72,6 +83,7 @@ def run(
     the store are not trained again. Type the same command again to continue a stopped study.
     """
     from headtohead.run.executors.execution import Execution, read_duration
+    from headtohead.study.lengths import HALF_AND_TWICE
     from headtohead.study.recipes import study_for
 
     study = study_for(
@@ -91,6 +103,14 @@ def run(
     seconds = None if budget is None else read_duration(budget)
     if seconds is not None and not study.is_sequential:
         raise typer.BadParameter("--budget is for sequential studies: leave out --seeds, or add --until resolved")
+    how = Execution(jobs, on, device, threads, save_every, log_to, seconds)
+    if scales is not None or rates is not None:
+        if (scales is not None) + (rates is not None) + (effect is not None) > 1:
+            raise typer.BadParameter("--scales, --rates and --effect: give one of them")
+        if until is not None or max_pairs is not None or budget is not None or futility or equivalents:
+            raise typer.BadParameter("--scales and --rates have a fixed number of pairs: give --seeds alone")
+        show_scales(study, scales, how, as_json) if scales else show_rates(study, rates, seeds, how, as_json)
+        return
     if effect is not None:
         if seeds is not None or until is not None or max_pairs is not None:
             raise typer.BadParameter(
@@ -100,4 +120,6 @@ def run(
         if forecast.pairs is None:
             raise typer.BadParameter("no number of pairs can detect this effect: ask for a larger one")
         study = dataclasses.replace(study, seeds=forecast.pairs)
-    show_study(study, Execution(jobs, on, device, threads, save_every, log_to, seconds), as_json)
+    if equivalents and not study.lengths:
+        study = dataclasses.replace(study, lengths=HALF_AND_TWICE)
+    show_study(study, how, as_json)

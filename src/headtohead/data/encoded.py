@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from headtohead.data.splits import DataSpec, Overlap, overlap_of_items, overlap_
 from headtohead.data.tokenizers import Tokenizer, Vocabulary
 from headtohead.errors import InputError
 
-FORMAT = 3  # version of the stored folders; increase it when their content changes
+T = TypeVar("T")
+FORMAT = 4  # version of the stored folders; increase it when their content changes
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class TextSet:
     bytes: int
     unknown: float  # share of tokens that are not in the vocabulary
     overlap: Overlap | None = None  # with the training set
+    documents: np.ndarray | None = None  # the first token of each document, where the corpus has documents
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def encode_texts(data: DataSpec, tokenizer: Tokenizer) -> EncodedTexts:
     sets = {}
     for name, fact in facts["sets"].items():
         tokens = _mapped(folder / f"{name}.bin", np.dtype(fact["dtype"]))
-        sets[name] = TextSet(tokens, fact["bytes"], fact["unknown"], _overlap(fact))
+        documents = None if fact["documents"] is None else np.array(fact["documents"], dtype=np.int64)
+        sets[name] = TextSet(tokens, fact["bytes"], fact["unknown"], _overlap(fact), documents)
     train = sets.pop("train")
     return EncodedTexts(tokenizer.restore(facts["vocabulary"]), train, sets, tuple(facts["tests"]))
 
@@ -124,17 +127,23 @@ def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
 
 def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, Any]:
     count = bytes_ = unknown = 0
+    documents = []
+    parts = ((part, n == 0) for piece in text.pieces() for n, part in enumerate(_cut([piece], 1 << 14)))
     with open(path, "wb") as file:
-        for group in _groups(_cut(text.pieces(), 1 << 14), 64):  # a megabyte at a time, encoded in parallel
-            for piece, ids in zip(group, vocabulary.encode_running(group), strict=True):
+        for group in _groups(parts, 64):  # a megabyte at a time, encoded in parallel
+            encoded = vocabulary.encode_running([piece for piece, _ in group])
+            for (piece, is_first), ids in zip(group, encoded, strict=True):
+                if is_first:
+                    documents.append(count)
                 ids.tofile(file)
                 count += len(ids)
                 unknown += int((ids == vocabulary.unknown).sum())
                 bytes_ += len(piece.encode("utf-8", "surrogatepass"))
-    return {"bytes": bytes_, "tokens": count, "unknown": unknown / max(1, count), "dtype": vocabulary.dtype.__name__}
+    facts = {"bytes": bytes_, "tokens": count, "unknown": unknown / max(1, count), "dtype": vocabulary.dtype.__name__}
+    return facts | {"documents": documents if text.documents else None}
 
 
-def _cut(pieces: Iterator[str], size: int) -> Iterator[str]:
+def _cut(pieces: Iterable[str], size: int) -> Iterator[str]:
     """Cut a text into pieces of about `size` characters, at line ends, else before a space."""
     for piece in pieces:
         at = 0
@@ -147,7 +156,7 @@ def _cut(pieces: Iterator[str], size: int) -> Iterator[str]:
             yield piece[at:]
 
 
-def _groups(pieces: Iterable[str], size: int) -> Iterator[list[str]]:
+def _groups(pieces: Iterable[T], size: int) -> Iterator[list[T]]:
     pieces = iter(pieces)
     while group := list(itertools.islice(pieces, size)):
         yield group

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headtohead.data.corpora import Corpus, Items, Sentences, Sotu, Text, Texts
-from headtohead.data.preparations import AsIs, Preparation
+from headtohead.data.preparations import AsIs, Lowercase, Preparation
 from headtohead.errors import InputError
 from headtohead.spec import Spec, knob
 
@@ -70,7 +70,8 @@ class DataSpec(Spec):
         return found if self.limit is None else replace(found, train=some_by_content(found.train, self.limit))
 
     def _prepared(self, text: Text) -> Text:
-        return Text(lambda: self.prepare.prepare(text.pieces()))
+        piece_by_piece = isinstance(self.prepare, AsIs | Lowercase)
+        return Text(lambda: self.prepare.prepare(text.pieces()), text.documents and piece_by_piece)
 
     def _prepared_items(self, items: Items) -> Items:
         return Items(["".join(self.prepare.prepare([t])) for t in items.texts], items.labels)

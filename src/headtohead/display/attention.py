@@ -72,7 +72,8 @@ def show_surgery(found: Surgery, console: Console) -> None:
         if v is not None:
             verdict = "descriptive" if v.descriptive else str(v.verdict)
             seeds = (f"{v.low:+.4f} … {v.high:+.4f}", f"{v.p:.3f}", verdict)
-        row = (f"{e.difference:+.4f}", f"{e.items.low:+.4f} … {e.items.high:+.4f}", *seeds)
+        texts = f"{e.items.low:+.4f} … {e.items.high:+.4f}" if e.items.has_interval else "–"
+        row = (f"{e.difference:+.4f}", texts, *seeds)
         table.add_row(e.name, *(cell.replace("-", "−") for cell in row))
     console.print(table)
     loss = f"{found.set} loss as trained {found.loss:.4f} nats, {found.effects[0].items.items} texts, {found.models}"

@@ -109,4 +109,6 @@ def _bars(axes: Any, effects: list[Effect]) -> None:
 def _interval(effect: Effect) -> tuple[float, float]:
     if effect.seeds is not None and np.isfinite(effect.seeds.low):
         return effect.seeds.low, effect.seeds.high
-    return effect.items.low, effect.items.high
+    if effect.items.has_interval:
+        return effect.items.low, effect.items.high
+    return effect.difference, effect.difference

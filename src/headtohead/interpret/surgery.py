@@ -26,6 +26,7 @@ from headtohead.parts.fusions import Fusion, FusionHooks
 from headtohead.run.load import Trained, load_trained
 from headtohead.run.store import Record
 from headtohead.spec import Dims, families
+from headtohead.stats.clusters import stretches
 from headtohead.training.tasks import Task, task_of
 
 ITEMS = 256  # windows or texts
@@ -239,14 +240,14 @@ def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int 
     total, done = len(runs) * len(todo), 0
     plain: list[np.ndarray] = []  # losses of the items, for each run
     after: dict[str, list[np.ndarray]] = {op.name: [] for op in todo}
-    weights = np.ones(0)
+    weights, clusters = np.ones(0), np.ones(0)
     for run in runs:
         trained = _loaded(run)
         if trained.spec.arm.model.dims != arm.model.dims:
             raise InputError(
                 f"run {trained.record.id} has other layers or heads than run {first.record.id}: give runs of one arm"
             )
-        losses, weights = _losses(task, trained.model, name)
+        losses, weights, clusters = _losses(task, trained.model, name)
         plain.append(losses)
         for op in todo:
             with operated(trained.model, op):
@@ -265,7 +266,7 @@ def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int 
         seeds=tuple(int(r.spec["seed"]) for r in records),
         layers=arm.model.layers,
         heads=arm.model.heads,
-        effects=tuple(_effect(op, plain, after[op.name], weights, judged.get(op.name)) for op in todo),
+        effects=tuple(_effect(op, plain, after[op.name], weights, clusters, judged.get(op.name)) for op in todo),
     )
 
 
@@ -274,11 +275,13 @@ def _loaded(run: Record | Trained) -> Trained:
 
 
 @torch.inference_mode()
-def _losses(task: Task, model: nn.Module, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the loss of each window or text, and its number of tokens as weight."""
+def _losses(task: Task, model: nn.Module, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the loss of each window or text, its number of tokens as weight, and its cluster."""
     found = task.evaluate(model, name, "cpu", last=False).items
     loss = found["loss"]
-    return loss, found["tokens"].astype(float) if "tokens" in found else np.ones(len(loss))
+    if "start" not in found:
+        return loss, np.ones(len(loss)), np.arange(len(loss))
+    return loss, found["tokens"].astype(float), stretches(found["start"], found["tokens"])
 
 
 def _effect(
@@ -286,9 +289,10 @@ def _effect(
     plain: list[np.ndarray],
     after: list[np.ndarray],
     weights: np.ndarray,
+    clusters: np.ndarray,
     seeds: stats.Verdict | None,
 ) -> Effect:
     changes = [b - a for a, b in zip(plain, after, strict=True)]
-    items = stats.over_items(np.mean(changes, axis=0), weights)
+    items = stats.over_items(np.mean(changes, axis=0), weights, clusters)
     by_seed = tuple(float(np.average(c, weights=weights)) for c in changes)
     return Effect(op.name, op.layer, op.head, items, seeds, by_seed)

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from headtohead.errors import InputError, nearest
-from headtohead.outcome.metrics import absolute, figure_of, sets_of, training_text, value_of
+from headtohead.outcome import equivalents
+from headtohead.outcome.cautions import cautions
+from headtohead.outcome.items import Summary, compare_items
+from headtohead.outcome.metrics import absolute, sets_of, training_text, value_of
 from headtohead.outcome.plans import plan_text
 from headtohead.outcome.plateaus import plateau_warnings
 from headtohead.run import files, store
 from headtohead.run.results import Times
 from headtohead.run.store import Record
 from headtohead.run.studies import ArmRecord, StudyRecord, read_study
-from headtohead.stats import Design, ItemTest, Verdict, compare, compare_all, mcnemar, over_items
+from headtohead.stats import CrossedTest, Design, ItemTest, Verdict, compare, compare_all
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from headtohead.outcome.equivalents import Lengths, Worth
+
 ENDED = ("complete", "diverged", "collapsed")  # states of a run that has a result
-ITEM_PAIRS = 12  # most pairs of checkpoints that are compared item by item
-CLUSTERS = 50  # of neighbouring windows, where a text has no documents
 
 
 def load_outcome(folder: Path) -> Outcome:
@@ -78,15 +81,23 @@ class ArmVerdict:
     excluded: tuple[Excluded, ...]
     dropped: bool = False  # no longer in the recipe, yet part of the family
     seeds: tuple[int, ...] = ()  # that it was trained with, or is to be
+    crossed: CrossedTest | None = None  # over other seeds and other test texts
+    compute_worth: Callable[[], Worth | None] = dataclasses.field(default=lambda: None, compare=False, repr=False)
+
+    @property
+    def worth(self) -> Worth | None:
+        """The effect as a factor of the control's training, at equal FLOPs and at equal seconds."""
+        return self.compute_worth()
 
     def to_json(self) -> dict[str, Any]:
-        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items")}
-        items = None if self.items is None else dataclasses.asdict(self.items)
+        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items", "crossed", "compute_worth")}
         return {
             **said,
             **self.verdict.to_json(),
-            "items": items,
+            "items": self.items and dataclasses.asdict(self.items),
+            "crossed": self.crossed and dataclasses.asdict(self.crossed),
             "excluded": [e._asdict() for e in self.excluded],
+            "worth": self.worth and self.worth.to_json(),
         }
 
 
@@ -137,8 +148,11 @@ class Verdicts:
         """One row per arm: difference, interval, p, verdict, pairs, cost."""
         import pandas as pd
 
-        left_out = ("items", "excluded", "differs")
-        rows = [{k: v for k, v in row.to_json().items() if k not in left_out} for row in self.arms]
+        left_out = ("items", "crossed", "excluded", "differs", "worth")
+        rows = [
+            {k: v for k, v in row.to_json().items() if k not in left_out} | equivalents.columns(row.worth)
+            for row in self.arms
+        ]
         return pd.DataFrame(rows).set_index("arm") if rows else pd.DataFrame()
 
     def __str__(self) -> str:
@@ -291,7 +305,7 @@ class Outcome:
         return []
 
     @cached_property
-    def _read_items(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _read_items(self) -> dict[str, Summary | None]:
         return {}
 
     def _judge(self, title: str) -> Verdicts:
@@ -311,7 +325,8 @@ class Outcome:
             later=self.record.later,
         )
         judged = {name: not_by_survivors(verdict, control, variants[name]) for name, verdict in judged.items()}
-        made = [self._arm(arm, control, variants[arm.name], judged[arm.name]) for arm in arms[1:]]
+        lengths = cache(partial(equivalents.read_lengths, self, title))
+        made = [self._arm(arm, control, variants[arm.name], judged[arm.name], lengths) for arm in arms[1:]]
         return Verdicts(
             question=self.record.question,
             metric=self.metric,
@@ -370,11 +385,20 @@ class Outcome:
         """Whether a run could not be trained."""
         return any(row.status == "failed" for row in self.all_rows)
 
-    def _arm(self, arm: ArmRecord, control: list[RunRow], rows: list[RunRow], verdict: Verdict) -> ArmVerdict:
+    def _arm(
+        self,
+        arm: ArmRecord,
+        control: list[RunRow],
+        rows: list[RunRow],
+        verdict: Verdict,
+        lengths: Callable[[], Lengths | None],
+    ) -> ArmVerdict:
         by_seed = {row.seed: row for row in rows}
         pairs = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
         both = [(c, v) for c, v in pairs if c.status == v.status == "complete"]
-        items, agree = self._items(both)
+        pairs_of_runs = [] if self._changes_tokens else [(c.run, v.run) for c, v in both]
+        items = compare_items(self.home, self.metric, pairs_of_runs, self._read_items)
+        self._torn.extend([items.trouble] if items.trouble else [])
         return ArmVerdict(
             arm=arm.name,
             differs=arm.differs,
@@ -383,12 +407,14 @@ class Outcome:
             extra_parameters=(both[0][1].parameters or 0) - (both[0][0].parameters or 0) if both else None,
             extra_time=_share(both, "step_ms"),
             extra_flops=_share(both, "flops"),
-            items=items,
-            items_agree=agree,
-            items_pairs=min(len(both), ITEM_PAIRS),
+            items=items.texts,
+            items_agree=items.agree,
+            items_pairs=items.pairs,
             excluded=_without(rows),
             dropped=arm.dropped,
             seeds=tuple(by_seed),
+            crossed=items.crossed,
+            compute_worth=cache(lambda: equivalents.worth(both, lengths(), self.record.better)),
         )
 
     def _noise(self, control: list[RunRow], again: list[RunRow]) -> Noise | None:
@@ -400,50 +426,11 @@ class Outcome:
         verdict = compare(_values(control), _values(again, control), better=self.record.better)
         return Noise(verdict, _share(both, "step_ms"))
 
-    def _items(self, both: list[tuple[RunRow, RunRow]]) -> tuple[ItemTest | None, int | None]:
-        """The comparison item by item, as the mean over pairs of checkpoints."""
-        if not both or self.changes_tokens:
-            return None, None
-        right = figure_of(self.metric) in ("accuracy", "macro_f1")
-        try:
-            read = [[self._item_values(row, right) for row in pair] for pair in both[:ITEM_PAIRS]]
-        except InputError as error:
-            self._torn.append(str(error))
-            return None, None
-        if any(len(c[0]) != len(v[0]) or (c[1] != v[1]).any() for c, v in read):
-            return None, None  # different tokens or windows cannot be paired
-        differences = np.mean([v[0] - c[0] for c, v in read], axis=0)
-        weights, clusters = read[0][0][1], read[0][0][2]
-        agree = sum(mcnemar(c[0] > 0.5, v[0] > 0.5) <= 0.05 for c, v in read) if right else None
-        return over_items(differences, weights, clusters), agree
-
     @property
     def changes_tokens(self) -> bool:
         """Whether arms differ in tokens or texts, so that they have no items in common."""
         tuned = [path for arm in self.record.tuning for path in arm.best]
         return any(path.split(".")[0] in ("tokenizer", "data") for path in (*self.record.vary, *tuned))
-
-    def _item_values(self, row: RunRow, right: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Values, weights and clusters of the metric's sets."""
-        if row.run in self._read_items:
-            return self._read_items[row.run]
-        record = Record.at(self.home, row.run)
-        assert record.result is not None
-        values, weights, clusters = [], [], []
-        for number, name in enumerate(sets_of(self.metric, record.result.data)):
-            items = record.items(name)
-            if right:
-                values.append((items["predicted"] == items["label"]).astype(float))
-            else:
-                values.append(items["loss"])
-            count = len(values[-1])
-            weights.append(items["tokens"].astype(float) if "tokens" in items else np.ones(count))
-            texts = "label" in items  # each a document; windows of running text are not
-            group = np.arange(count) if texts else np.arange(count) * min(CLUSTERS, count) // count
-            clusters.append(number * 10**9 + group)
-        found = np.concatenate(values), np.concatenate(weights), np.concatenate(clusters)
-        self._read_items[row.run] = found
-        return found
 
     def _scope(self, control: list[RunRow]) -> str:
         done = next((row for row in control if row.status == "complete"), None)
@@ -478,12 +465,7 @@ class Outcome:
                     f"{arm} or the control diverged or collapsed where the other did not, in {len(gone)} of "
                     f"{len(rows)} pairs: those that are left do not speak for it"
                 )
-        for tuned in self.record.tuning:
-            for path in tuned.edge:
-                yield (
-                    f"{tuned.arm} was best at {path} = {tuned.best[path]}, the edge of the grid: "
-                    "a better value may lie beyond"
-                )
+        yield from cautions(self.metric, self.record.task, self.record.tuning, control, variants)
 
 
 def came_to_nothing(rows: Iterable[RunRow]) -> set[int]:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 from headtohead.outcome.metrics import figure_of, text_of
 from headtohead.outcome.outcome import ArmVerdict, Verdicts
-from headtohead.stats import LEAST_PAIRS
+from headtohead.outcome.worth_text import worth_lines
+from headtohead.stats import LEAST_PAIRS, CrossedTest, ItemTest
+from headtohead.stats.clusters import LEAST_BLOCKS
+from headtohead.stats.items import LEAST_CLUSTERS
 
 
 def word(row: ArmVerdict) -> str:
@@ -71,6 +74,8 @@ def lines_under(verdicts: Verdicts) -> list[str]:
         lines.append("fewer than six pairs: the figures describe these runs and cannot tell better from worse")
     for row in verdicts:
         lines += _lines_of(row, verdicts)
+    lines += too_short(verdicts)
+    lines += worth_lines(verdicts)
     lines += _left_out(verdicts)
     lines += [f"warning: {note}" for note in verdicts.notes]
     if verdicts.plan:
@@ -136,15 +141,7 @@ def _lines_of(row: ArmVerdict, verdicts: Verdicts) -> Iterator[str]:
     if verdicts.published is not None and not v.descriptive:
         said = "excluded" if excluded(verdicts.published, row) else "compatible"
         yield f"{row.arm}: the published {text_of(metric, verdicts.published, signed=True)} is {said}"
-    if row.items is not None:
-        i = row.items
-        agree = "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
-        of = ", by accuracy" if figure_of(metric) == "macro_f1" else ""  # an item has no F1
-        yield (
-            f"{row.arm}, if only the test texts were resampled (same trained models, {i.items:,} texts{of}): "
-            + f"{_item_text(metric, i.difference)} "
-            + f"({_item_text(metric, i.low)} … {_item_text(metric, i.high)}){agree}"
-        )
+    yield from item_lines(metric, row)
 
 
 def excluded(published: float, row: ArmVerdict) -> bool:
@@ -164,6 +161,39 @@ def _left_out(verdicts: Verdicts) -> list[str]:
         which = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
         lines.append(f"pairs left out, {which}: {', '.join(arms)}: {why}")
     return lines
+
+
+def item_lines(metric: str, row: ArmVerdict) -> list[str]:
+    """What the test items say of an arm: for other seeds and texts, and for other texts alone."""
+    of = "by accuracy, " if figure_of(metric) == "macro_f1" else ""  # an item has no F1
+    lines = []
+    if row.crossed is not None and row.crossed.has_interval:
+        lines.append(f"{row.arm}, {of}over other seeds and other test texts: {_item_interval(metric, row.crossed)}")
+    if row.items is not None and row.items.has_interval:
+        groups = "documents" if row.items.documents else "groups"
+        agree = "" if row.items_agree is None else f"; McNemar p ≤ 0.05 in {row.items_agree} of {row.items_pairs} pairs"
+        lines.append(
+            f"{row.arm}, {of}if only the test texts were resampled (same trained models, {row.items.items:,} texts in "
+            f"{row.items.clusters} {groups}): {_item_interval(metric, row.items)}{agree}"
+        )
+    return lines
+
+
+def too_short(verdicts: Verdicts) -> list[str]:
+    """Why there is no interval over texts, in one line for all arms."""
+    without = [row.items for row in verdicts if row.items is not None and not row.items.has_interval]
+    if not without:
+        return []
+    why = f"the test text is too short, it needs {LEAST_BLOCKS * LEAST_CLUSTERS} windows side by side"
+    if without[0].documents:
+        have, least = without[0].clusters, LEAST_CLUSTERS
+        why = f"the windows are from {have} document{'s' if have > 1 else ''}, it needs {least}; evaluate more windows"
+    return [f"no interval over other test texts: {why}"]
+
+
+def _item_interval(metric: str, found: ItemTest | CrossedTest) -> str:
+    low, high = _item_text(metric, found.low), _item_text(metric, found.high)
+    return f"{_item_text(metric, found.difference)} ({low} … {high})"
 
 
 def _item_text(metric: str, value: float) -> str:

@@ -1,4 +1,4 @@
-"""Samplings: which windows of a text a training step reads. A function of (seed, step) only; imports no torch."""
+"""Samplings: which windows or labelled texts a step reads. A function of (seed, step) only; imports no torch."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ class Sampling(Part, family="sampling", of="train"):
     @abc.abstractmethod
     def steps_per_epoch(self, windows: int, block: int, batch: int) -> int:
         """Return the number of steps in one epoch."""
+
+    def texts(self, count: int, batch: int, seed: int, step: int) -> np.ndarray:
+        """Return which of `count` labelled texts are in this step. Each epoch reads every text once, in a new order."""
+        return in_passes(count, batch, seed, step)
 
 
 class RandomWindows(Sampling):
@@ -51,6 +55,44 @@ class ShuffledWindows(Sampling):
 
     def steps_per_epoch(self, windows: int, block: int, batch: int) -> int:
         return math.ceil(math.ceil(windows / self.stride) / batch)
+
+
+class HalfOfText(Sampling):
+    """A random half of the training data, or the other half; steps stay as many. The difference between the two halves
+    shows how much a result depends on the choice of training text.
+
+    Running text is cut into pieces, of which half are read, because neighbouring windows are alike.
+    """
+
+    equation: ClassVar[str] = "start ∈ the pieces π(1), …, π(n/2) of n pieces, or the others;  π a permutation"
+    reference: ClassVar[str] = "McCarthy 1969, Pseudo-Replication: Half Samples"
+
+    within: Sampling = knob(default=RandomWindows(), help="which windows of the half form a batch")
+    draw: int = knob(default=0, ge=0, help="another number divides the text differently")
+    other: bool = knob(default=False, help="read the other half")
+    pieces: int = knob(default=64, ge=2, help="pieces that a running text is cut into")
+
+    def starts(self, windows: int, batch: int, seed: int, step: int) -> np.ndarray:
+        half = _half(windows, self.pieces, self.draw, self.other)
+        return half[self.within.starts(len(half), batch, seed, step)]
+
+    def steps_per_epoch(self, windows: int, block: int, batch: int) -> int:
+        return self.within.steps_per_epoch(windows, block, batch)
+
+    def texts(self, count: int, batch: int, seed: int, step: int) -> np.ndarray:
+        half = _half(count, count, self.draw, self.other)
+        return half[self.within.texts(len(half), batch, seed, step)]
+
+
+@lru_cache(maxsize=4)
+def _half(count: int, pieces: int, draw: int, other: bool) -> np.ndarray:
+    """The numbers 0 … count − 1 that are in half of the pieces, in order. All of them where there is only one."""
+    pieces = min(pieces, count)
+    order = np.random.Generator(np.random.Philox(key=stream(draw, "half"))).permutation(pieces)
+    half = order[pieces // 2 :] if other else order[: pieces // 2]
+    piece = np.arange(count) * pieces // count
+    found = np.flatnonzero(np.isin(piece, half))
+    return found if len(found) else np.arange(count)
 
 
 def in_passes(count: int, batch: int, seed: int, step: int) -> np.ndarray:

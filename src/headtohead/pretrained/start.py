@@ -29,6 +29,10 @@ class Start(Part, family="start", of="train"):
     def refuse_foreign(self, tokenizer: Tokenizer) -> None:
         """Refuse a tokenizer whose token ids do not belong to the weights."""
 
+    def weight_seed(self, seed: int) -> int:
+        """Return the seed of the random initial weights in a run with this seed."""
+        return seed
+
     def fill(self, model: nn.Module) -> None:
         """Load the weights into a model with random weights, and mark which of them are trained."""
 
@@ -58,6 +62,18 @@ class Perturbed(Start):
     def fill(self, model: nn.Module) -> None:
         for weight in model.parameters():
             weight.mul_(1 + self.scale * torch.randn_like(weight))
+
+
+class FreshFrom(Start):
+    """Random weights of another seed than the run's, which keeps its batches and dropout."""
+
+    equation: ClassVar[str] = "w ~ model.init, drawn with `seed`"
+    reference: ClassVar[str] = "no checkpoint; separates initial weights from batch order"
+
+    seed: int = knob(default=0, ge=0, help="seed of the initial weights")
+
+    def weight_seed(self, seed: int) -> int:
+        return self.seed
 
 
 class Pretrained(Start):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headtohead.figures.style import ARMS, DOTS, WIDTH, columns_of, legend_below, looks, plain_axes, shortened
+from headtohead.outcome.equivalents import Shifted
 from headtohead.outcome.metrics import text_of
+from headtohead.outcome.outcome import Verdicts
+from headtohead.outcome.worth_text import factor_text, shifted_text, time_text
 from headtohead.report.facts import Cost
-from headtohead.report.number_text import far_off, is_share, short
+from headtohead.report.number_text import far_off, in_points, is_share, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,3 +91,28 @@ def says(costs: Sequence[Cost], metric: str, better: str) -> str:
         for c in costs
     ]
     return f"Cost against {metric}. {'; '.join(told)}. {beyond_text(costs, metric, better)}".strip()
+
+
+class WorthRow(NamedTuple):
+    """The texts of one arm's row in the table of differences at equal cost."""
+
+    arm: str
+    steps: str  # the difference at equal steps, which the verdict is about
+    flops: str
+    seconds: str
+    time: str  # per step
+    worth: str  # in training of the control; empty if the control has one length only
+
+
+def worths(verdicts: Verdicts) -> list[WorthRow]:
+    """The differences of each arm at equal steps, FLOPs and seconds, and its worth in training of the control."""
+    rows = []
+    for row in verdicts:
+        w, v, metric = row.worth, row.verdict, verdicts.metric
+        if w is None:
+            continue
+        equal = (Shifted(1.0, v.difference, v.alone_low, v.alone_high), w.at_equal_flops, w.at_equal_seconds)
+        steps, flops, seconds = (in_points(metric, shifted_text(shifted, metric)) for shifted in equal)
+        worth = factor_text(w, metric) if w.seeds else ""
+        rows.append(WorthRow(row.arm, steps, flops, seconds, time_text(w.time) if w.time else "–", worth))
+    return rows

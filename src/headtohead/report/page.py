@@ -131,6 +131,7 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
         "costs": paid,
         "cost": None if bought is None else svg(bought, cost.says(paid, verdicts.metric, verdicts.better)),
         "cost_notes": cost.beyond_text(paid, verdicts.metric, verdicts.better),
+        "worths": cost.worths(verdicts),
         "without_runs": facts.without_runs(outcome, title),
         "differs": facts.configurations(outcome, title),
         "methods": paste.methods(outcome, verdicts),

@@ -18,6 +18,7 @@ METRICS = "metrics.jsonl"
 TIMES = "times.json"
 TOKENIZER = "tokenizer.json"
 ITEMS = "items.npz"
+CLUSTERS = "clusters.json"  # instead of items, in a run that was kept without them
 WEIGHTS = "model.safetensors"
 RESULT = "result.json"
 FAILURE = "failed.json"

@@ -24,7 +24,7 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -192,18 +192,31 @@ class Record:
         except ValueError:
             raise self._unreadable(files.METRICS) from None
 
+    @property
+    def clusters(self) -> dict[str, Any]:
+        """What was kept of the items, by set."""
+        return dict(self._json(files.CLUSTERS))
+
     def items(self, name: str) -> dict[str, np.ndarray]:
         """The values of each item of a set."""
+        found = self.item_sets([name])
+        if not found:
+            raise InputError(f"run {self.id} measured no set '{name}': {nearest(name, self.item_sets())}")
+        return found[name]
+
+    def item_sets(self, names: Collection[str] | None = None) -> dict[str, dict[str, np.ndarray]]:
+        """The values of each item of these sets, as far as they were measured; by default of all sets."""
         import numpy as np
 
+        found: dict[str, dict[str, np.ndarray]] = {}
         try:
             with np.load(self.folder / files.ITEMS, allow_pickle=False) as arrays:
-                found = {k.partition("/")[2]: arrays[k] for k in arrays.files if k.partition("/")[0] == name}
-                known = {k.partition("/")[0] for k in arrays.files}
+                for key in arrays.files:
+                    name, _, what = key.partition("/")
+                    if names is None or name in names:
+                        found.setdefault(name, {})[what] = arrays[key]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             raise self._unreadable(files.ITEMS) from None
-        if not found:
-            raise InputError(f"run {self.id} measured no set '{name}': {nearest(name, known)}")
         return found
 
     @property

@@ -110,6 +110,7 @@ class StudyRecord:
     history: tuple[AnalysisRecord, ...] = ()  # every time that verdicts were shown
     later: tuple[str, ...] = ()  # arms that were added after the first analysis
     asked_by: tuple[str, ...] = ()  # other metrics by which the store has the same question
+    lengths: dict[str, dict[int, str]] = field(default_factory=dict)  # of the control: other lengths, by factor
     published: float | None = None
     locked: str = ""  # hash of the plan that was locked before the first run
 
@@ -134,11 +135,13 @@ class StudyRecord:
     def runs(self) -> list[str]:
         """Every run of the study, once."""
         tables = [arm.runs for arm in self.arms]
-        return list(dict.fromkeys(run for runs in (*tables, self.again, self.chaos) for run in runs.values()))
+        more = (self.again, self.chaos, *self.lengths.values())
+        return list(dict.fromkeys(run for runs in (*tables, *more) for run in runs.values()))
 
     def to_json(self) -> dict[str, Any]:
         new = {
-            "chaos": {str(seed): run for seed, run in self.chaos.items()},
+            "chaos": _by_seed(self.chaos),
+            "lengths": {factor: _by_seed(runs) for factor, runs in self.lengths.items()},
             "design": None if self.design is None else dataclasses.asdict(self.design),
             "history": [analysis.to_json() for analysis in self.history],
             "later": self.later,
@@ -164,7 +167,7 @@ class StudyRecord:
                 "seeds": self.seeds,
                 "made_on": self.made_on,
                 "tables": [table.to_json() for table in self.tables],
-                "again": {str(seed): run for seed, run in self.again.items()},
+                "again": _by_seed(self.again),
                 "tuning": [dataclasses.asdict(tuning) for tuning in self.tuning],
                 **{name: value for name, value in new.items() if value},
             }
@@ -194,12 +197,20 @@ class StudyRecord:
                 "history": tuple(AnalysisRecord(**analysis) for analysis in data.get("history", ())),
                 "later": tuple(data.get("later", ())),
                 "asked_by": tuple(data.get("asked_by", ())),
+                "lengths": {
+                    factor: {int(seed): str(run) for seed, run in runs.items()}
+                    for factor, runs in data.get("lengths", {}).items()
+                },
             }
         )
 
 
 def _design(data: dict[str, Any] | None) -> Design | None:
     return None if data is None else Design(**{**data, "analyses": tuple(data["analyses"])})
+
+
+def _by_seed(runs: dict[int, str]) -> dict[str, str]:
+    return {str(seed): run for seed, run in runs.items()}
 
 
 def read_study(folder: Path) -> StudyRecord:

@@ -2,7 +2,7 @@
 
 from headtohead.stats.design import ALPHA, FIXED_PAIRS, LEAST_PAIRS, MAX_PAIRS, Design, Rule, sequential_design
 from headtohead.stats.intervals import interval, t_quantile
-from headtohead.stats.items import ItemTest, mcnemar, over_items
+from headtohead.stats.items import CrossedTest, ItemTest, crossed, mcnemar, over_clusters, over_items
 from headtohead.stats.paired import Verdict, Way, Word, compare, compare_all, upper_sd
 from headtohead.stats.power import MOST_PAIRS, detectable, pairs_for, pairs_for_equivalence, power
 from headtohead.stats.signflip import EXACT_PAIRS, sign_patterns
@@ -14,6 +14,7 @@ __all__ = [
     "LEAST_PAIRS",
     "MAX_PAIRS",
     "MOST_PAIRS",
+    "CrossedTest",
     "Design",
     "ItemTest",
     "Rule",
@@ -22,9 +23,11 @@ __all__ = [
     "Word",
     "compare",
     "compare_all",
+    "crossed",
     "detectable",
     "interval",
     "mcnemar",
+    "over_clusters",
     "over_items",
     "pairs_for",
     "pairs_for_equivalence",

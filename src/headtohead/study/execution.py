@@ -33,6 +33,7 @@ from headtohead.spec import code_of
 from headtohead.study import tuning
 from headtohead.study.analyses import analyse, seconds_until, was_shown
 from headtohead.study.layout import Layout, layout_of
+from headtohead.study.lengths import train_lengths
 from headtohead.study.study import Study
 from headtohead.training.arm import RunSpec
 from headtohead.training.tasks import task_of
@@ -88,7 +89,8 @@ def train_study(study: Study, execution: Execution | None = None, *, home: Path 
         if following is None or not found.open:
             break
         wanted |= dict.fromkeys(found.open, following)
-    yield StudyTrained(folder)
+    if (yield from train_lengths(folder, study.lengths, execute, about_data)):
+        yield StudyTrained(folder)
 
 
 def _out_of_budget(found: Analysed, pairs: int, budget: float) -> Analysed:
@@ -196,6 +198,7 @@ def record_of(
         asked_by=before.asked_by if before is not None else _asked_by(study, folder, tables[0].control),
         published=study.published,
         locked="" if locked is None else locked.hash,
+        lengths=before.lengths if before is not None and before.made_on == made_on else {},
     )
 
 

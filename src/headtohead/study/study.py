@@ -78,6 +78,7 @@ class Study:
     command: str = ""
     takes: str = ""  # its usual run time
     expected: str = ""
+    lengths: Sequence[float] = ()  # (0.5, 2): train the control at half and twice its steps too (lengths.py)
 
     def __post_init__(self) -> None:
         if not isinstance(self.control, Arm):
@@ -141,6 +142,10 @@ class Study:
         )
         if not lists:
             raise InputError('tune names fields and the values to try: tune={"train.optimizer.lr": [1e-3, 3e-3]}')
+        if isinstance(self.lengths, str) or not all(
+            isinstance(k, int | float) and 0 < k < float("inf") and k != 1 for k in self.lengths
+        ):
+            raise InputError(f"lengths are factors of the control's steps, such as (0.5, 2), not {self.lengths!r}")
         if self.tune and (not isinstance(self.tuning_seeds, int) or self.tuning_seeds < 1):
             raise InputError(f"tuning_seeds is a number, 1 or larger, not {self.tuning_seeds!r}")
 

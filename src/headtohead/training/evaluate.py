@@ -101,7 +101,16 @@ def running_text(
         "bits_per_byte": loss * len(tokens) / text.bytes / math.log(2),
         "tokens": int(counted.sum()),
     }
-    return Measured(values, {"start": starts, "tokens": counted, "loss": total / np.maximum(counted, 1)})
+    items = {"start": starts, "tokens": counted, "loss": total / np.maximum(counted, 1)}
+    if text.documents is not None:
+        items["document"] = _documents(starts, np.minimum(starts + block, len(tokens)) - 1, text.documents)
+    return Measured(values, items)
+
+
+def _documents(first: np.ndarray, last: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """Return the document that contains each window; −1: the window reaches into the next one."""
+    of_first, of_last = (np.searchsorted(begins, at, side="right") - 1 for at in (first, last))
+    return np.where(of_first == of_last, of_first, -1)
 
 
 def _windows(count: int, spec: EvalSpec, block: int, spread: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -81,7 +81,7 @@ class FirstStep:
         """The initial model with one setting changed."""
         other = copy.copy(self.task)
         other.arm = self.task.arm.settings([setting])
-        return other.new_model(self.seed).to(self.device)
+        return other.new_model(other.arm.start.weight_seed(self.seed)).to(self.device)
 
 
 def _keep_streams(device: str) -> AbstractContextManager[None]:

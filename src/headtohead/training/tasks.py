@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.data.batches import Batch, sentences, shuffled_sentences, windows, windows_in
+from headtohead.data.batches import Batch, sentences, windows, windows_in
 from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError, nearest
@@ -49,7 +49,7 @@ class Task(abc.ABC):
 
     def build(self, seed: int) -> nn.Module:
         """Build the model as it is before the first step, with pretrained weights if the arm starts from them."""
-        model = self.new_model(seed)
+        model = self.new_model(self.arm.start.weight_seed(seed))
         with Seeded(seed)("start"):
             self.arm.start.fill(model)
         return model
@@ -188,8 +188,9 @@ class Classification(Task):
         return model
 
     def batch(self, seed: int, step: int) -> Batch:
-        items, size = self.data.train.items, self.arm.train.batch
-        return shuffled_sentences(items, self.arm.model.block, size, self.order(seed), step)
+        items, train = self.data.train.items, self.arm.train
+        which = train.sampling.texts(len(items), train.batch, self.order(seed), step)
+        return sentences(items, which, self.arm.model.block)
 
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
         assert batch.keep is not None
