@@ -396,7 +396,7 @@ class Outcome:
         by_seed = {row.seed: row for row in rows}
         pairs = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
         both = [(c, v) for c, v in pairs if c.status == v.status == "complete"]
-        pairs_of_runs = [] if self._changes_tokens else [(c.run, v.run) for c, v in both]
+        pairs_of_runs = [] if self.changes_tokens else [(c.run, v.run) for c, v in both]
         items = compare_items(self.home, self.metric, pairs_of_runs, self._read_items)
         self._torn.extend([items.trouble] if items.trouble else [])
         return ArmVerdict(
