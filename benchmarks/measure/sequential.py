@@ -25,7 +25,15 @@ from headtohead.study.workflow import run_study
 HERE = Path(__file__).resolve().parents[1]
 PAIRS = 10
 SMALL = ["model.layers=2", "model.width=32", "model.heads=2", "train.steps=300", "evaluate.windows=256"]
-LM = Arm().settings([*SMALL, "train.clip=1.0", "train.schedule=WarmupCosine(warmup=0.3)", "tokenizer=Bpe(vocab=512)"])
+LM = Arm().settings(
+    [
+        *SMALL,
+        "train.optimizer.lr=1e-3",
+        "train.clip=1.0",
+        "train.schedule=WarmupCosine(warmup=0.3)",
+        "tokenizer=Bpe(vocab=512)",
+    ]
+)
 TEXTS = Arm.of("classifier").settings(["model.layers=1", "model.width=32", "model.heads=2", "train.epochs=4"])
 
 
