@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -281,6 +281,19 @@ class Outcome:
                 held = {k: v for k, v in row.values.items() if isinstance(v, float)}
                 made.append({**({"tuned": title} if title else {}), **said, self.metric: row.value} | held)
         return pd.DataFrame(made)
+
+    def long(self, items: bool = False) -> pd.DataFrame:
+        """One row per figure of a run: arm, seed, step, metric, value; with `items` also those of single texts."""
+        from headtohead.outcome.long_table import long_table
+
+        return long_table(self, items)
+
+    def export(self, folder: str | Path, format: Literal["csv", "parquet"] = "csv", items: bool = False) -> list[Path]:
+        """Write the long table into a new folder, with scripts in Python and R that reproduce the verdicts; return the
+        paths."""
+        from headtohead.outcome.long_table import export_table
+
+        return export_table(self, folder, format, items)
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 

@@ -308,6 +308,14 @@ class _StudentT:
         return self._kept(arm)[0]
 
 
+def t_rule_limits(design: Design, number: int, arms: int) -> tuple[float, float]:
+    """The limits of t² at an analysis with the rule "t": of a difference, and of equivalence. `arms` are those of the
+    first analysis."""
+    points, spent = design.analyses[:number], design.spent[:number]
+    once, twice = (_t_limits(points, tuple(k * share for share in spent), max(1, arms))[0][-1] for k in (1.0, 2.0))
+    return once, twice
+
+
 @lru_cache(maxsize=64)
 def _t_limits(
     points: tuple[int, ...], spent: tuple[float, ...], arms: int

@@ -25,7 +25,7 @@ def sign_patterns(n: int) -> np.ndarray:
     """
     free = min(n, EXACT_PAIRS)
     first = np.array([(1.0, *rest) for rest in itertools.product((1.0, -1.0), repeat=free - 1)])
-    return np.column_stack([first, *(first[:, list(chosen)].prod(axis=1) for chosen in _products(n - free))])
+    return np.column_stack([first, *(first[:, list(chosen)].prod(axis=1) for chosen in sign_products(n - free))])
 
 
 @lru_cache(maxsize=1)
@@ -38,7 +38,8 @@ def _all_products() -> list[tuple[int, ...]]:
     return [tuple(map(int, chosen)) for chosen in found]
 
 
-def _products(count: int) -> list[tuple[int, ...]]:
+def sign_products(count: int) -> list[tuple[int, ...]]:
+    """Of the first `count` signs after the free ones: which free signs each is the product of, counted from 0."""
     known = _all_products() if count > 0 else []
     return [known[number % len(known)] for number in range(count)]
 
