@@ -154,7 +154,11 @@ class _Flips:
         self.d, self.present = np.nan_to_num(differences), np.isfinite(differences).astype(float)
         self.patterns = sign_patterns(len(differences))
         self.history = history
-        centred = np.where(self.present > 0, self.d - self._means(), math.nan)
+        centred = self.d - self._means()
+        centred[abs(centred) < SAME * abs(self.d).max(axis=0, initial=0.0)] = (
+            0.0  # rounding errors of equal differences
+        )
+        centred = np.where(self.present > 0, centred, math.nan)
         self.centred = [
             t_squared(centred[:n][:, arms], self.patterns[:, :n]) for n, arms in zip(self.points, history, strict=True)
         ]  # (F, arms of that analysis)

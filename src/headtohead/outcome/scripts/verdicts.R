@@ -66,7 +66,9 @@ flip_interval <- function(d, arm, analyses, tested, spent, signs) {
     for (a in setdiff(tested[[j]], arm)) {
       last <- max(analyses[sapply(tested, function(arms) a %in% arms)]) # later pairs do not count
       n <- seq_len(analyses[j])
-      t2 <- pmax(t2, t_squared(d[n, a] - mean(d[seq_len(last), a], na.rm = TRUE), signs[, n]))
+      shifted <- d[n, a] - mean(d[seq_len(last), a], na.rm = TRUE)
+      shifted[which(abs(shifted) < tie * max(abs(d[, a]), na.rm = TRUE))] <- 0 # rounding errors of equal differences
+      t2 <- pmax(t2, t_squared(shifted, signs[, n]))
     }
     t2
   })

@@ -77,7 +77,9 @@ def flip_interval(d, arm, analyses, tested, spent, signs):
     for j, n in enumerate(analyses):
         for a in set(tested[j]) - {arm}:
             last = max(m for m, arms in zip(analyses, tested, strict=True) if a in arms)  # later pairs do not count
-            others[j] = np.maximum(others[j], t_squared(d[:n, a] - np.nanmean(d[:last, a]), signs[:, :n]))
+            shifted = d[:n, a] - np.nanmean(d[:last, a])
+            shifted[np.abs(shifted) < TIE * np.nanmax(np.abs(d[:, a]))] = 0  # rounding errors of equal differences
+            others[j] = np.maximum(others[j], t_squared(shifted, signs[:, :n]))
 
     def excluded(delta):
         own = [t_squared(d[:n, arm] - delta, signs[:, :n]) for n in analyses]
