@@ -15,7 +15,7 @@ from helpers.terminal import start
 
 PAGES = [f"docs/how-to/{page}.md" for page in ("audit-a-module", "compare", "persist", "train")]
 # these train a hundred runs, or take a minute with commands that tests/cli covers
-SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report", "search")]
+SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report", "search", "export-results")]
 PAGES += [pytest.param(page, marks=pytest.mark.slow) for page in SLOW]
 
 

@@ -329,7 +329,7 @@ def random_study(number: int, folder: Path) -> dict[str, Verdict]:
     planned = [
         Design((pairs,)),
         Design((pairs,), reserve=0.0),
-        Design((40,), reserve=0.9),
+        Design((40,), reserve=0.9, alpha=0.3),  # only the anytime test, which needs few pairs then
         sequential_design(20),
         Design((4, 6, 7, 9, 10)),
         Design((2, max(3, pairs - 1)), reserve=0.3),
@@ -348,6 +348,7 @@ def random_study(number: int, folder: Path) -> dict[str, Verdict]:
     status = np.where(
         draw.random(values.shape) < draw.choice([0, 0.05]), draw.choice(["diverged", "failed"]), "complete"
     )
+    status[-1] = "failed" if arms > 1 and draw.random() < 0.1 else status[-1]  # an arm without a pair
     values = np.where(status == "complete", values, math.nan)
     names = ["control", *(f"arm {a}" for a in range(arms))]
     rows = {
