@@ -26,6 +26,7 @@ import numpy as np
 from headtohead import __version__
 from headtohead.errors import InputError, Unavailable
 from headtohead.outcome.outcome import Outcome, RunRow
+from headtohead.run import files
 from headtohead.run.store import Record, one_line_write_errors
 from headtohead.run.studies import StudyRecord
 from headtohead.stats import Verdict
@@ -96,8 +97,7 @@ def _figures(outcome: Outcome, title: str, arm: str, row: RunRow, items: bool) -
 def _items(record: Record) -> dict[str, np.ndarray]:
     """The values of each item by SET/FIGURE; `correct` is 1 where the label was predicted."""
     found = {}
-    for name in record.item_sets:
-        own = record.items(name)
+    for name, own in record.item_sets().items() if (record.folder / files.ITEMS).is_file() else ():
         if "label" in own and "predicted" in own:
             found[f"{name}/correct"] = (own["predicted"] == own["label"]).astype(float)
         found |= {f"{name}/{figure}": own[figure].astype(float) for figure in ("loss", "tokens") if figure in own}
@@ -162,7 +162,7 @@ def script_files(
     verdicts: Mapping[str, Mapping[str, Verdict]],  # by table and arm
 ) -> dict[str, str]:
     """The scripts that reproduce the verdicts, and the files that they read, by name."""
-    files = {
+    made = {
         "runs.csv": _csv(
             ("table", "arm", "seed", "run", "status", "value", "why"),
             ((title, arm, row.seed, row.run, row.status, row.value, row.why) for title, arm, row in runs),
@@ -171,14 +171,14 @@ def script_files(
         "verdicts.csv": _csv(ANSWERS, _answers(record, verdicts)),
     }
     if record.planned.rule == "t":
-        files["limits.csv"] = _csv(("table", "analysis", "limit", "limit_for_equivalence"), _limits(record, runs))
+        made["limits.csv"] = _csv(("table", "analysis", "limit", "limit_for_equivalence"), _limits(record, runs))
     pairs = len(record.seeds)
     if record.planned.rule == "flips" and pairs > EXACT_PAIRS:
         products = sign_products(pairs - EXACT_PAIRS)
         rows = ((EXACT_PAIRS + 1 + n, " ".join(str(i + 1) for i in chosen)) for n, chosen in enumerate(products))
-        files["signs.csv"] = _csv(("pair", "product_of"), rows)
+        made["signs.csv"] = _csv(("pair", "product_of"), rows)
     folder = resources.files("headtohead.outcome") / "scripts"
-    return files | {name: (folder / name).read_text(encoding="utf-8") for name in SCRIPTS}
+    return made | {name: (folder / name).read_text(encoding="utf-8") for name in SCRIPTS}
 
 
 def _design(record: StudyRecord) -> dict[str, Any]:

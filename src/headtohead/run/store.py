@@ -197,19 +197,6 @@ class Record:
         """What was kept of the items, by set."""
         return dict(self._json(files.CLUSTERS))
 
-    @property
-    def item_sets(self) -> list[str]:
-        """The sets whose items have values; none if the run kept no items."""
-        import numpy as np
-
-        if not (self.folder / files.ITEMS).is_file():
-            return []
-        try:
-            with np.load(self.folder / files.ITEMS, allow_pickle=False) as arrays:
-                return list(dict.fromkeys(key.partition("/")[0] for key in arrays.files))
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-            raise self._unreadable(files.ITEMS) from None
-
     def items(self, name: str) -> dict[str, np.ndarray]:
         """The values of each item of a set."""
         found = self.item_sets([name])
