@@ -1,7 +1,7 @@
 """Simulates studies: how often each design errs, how often it finds an effect, and with how many pairs.
 
-The functions take differences (S, n, k): studies, pairs, arms. They decide as `stats.sequential` and `stats.anytime` do,
-but skip every test whose result is certain, so thousands of studies take seconds. Tests compare them with `judge` and
+The functions take differences (S, n, k): studies, pairs, arms. They decide as `sequential` and `anytime` do, but
+skip every test whose result is certain, so thousands of studies take seconds. Tests compare them with `judge` and
 `compare_all`.
 """
 
@@ -194,7 +194,7 @@ def _unit_sums(patterns: np.ndarray, d: np.ndarray) -> np.ndarray:
 
 
 def _may_be_excluded(d: np.ndarray, design: Design, factor: float) -> np.ndarray:
-    """(analyses, S, k) whether the test of this arm alone would exclude zero. Its p is never larger than the joint p."""
+    """(analyses, S, k) whether the test of this arm alone excludes zero. Its p is never larger than the joint p."""
     studies, _, k = d.shape
     found = np.ones((len(design.analyses), studies, k), dtype=bool)
     if design.rule == "t":

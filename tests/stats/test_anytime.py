@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
-from helpers.verdicts import few
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headtohead.stats.anytime import KAPPAS, anytime_interval, anytime_p, capital
+from helpers.verdicts import few
 
 
 def slow_path(d: list[float]) -> list[float]:

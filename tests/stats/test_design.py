@@ -6,12 +6,12 @@ import itertools
 import math
 
 import pytest
-from helpers.verdicts import few
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headtohead.errors import InputError
 from headtohead.stats import ALPHA, FIXED_PAIRS, LEAST_PAIRS, MAX_PAIRS, Design, sequential_design
+from helpers.verdicts import few
 
 designs = st.builds(
     Design,
@@ -31,7 +31,7 @@ def test_defaults_are_those_of_the_docs():
 def test_spent_error_rises_to_what_is_planned(design):
     assert len(design.spent) == len(design.analyses)
     assert all(a <= b for a, b in itertools.pairwise(design.spent))
-    assert 0 < design.spent[0]
+    assert design.spent[0] > 0
     assert design.spent[-1] == pytest.approx(design.planned) == pytest.approx(0.05 * (1 - design.reserve))
     assert design.pairs == max(design.analyses)
 

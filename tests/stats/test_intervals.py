@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from helpers.verdicts import few
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
 from headtohead.stats import interval, t_quantile
 from headtohead.stats.intervals import not_excluded
+from helpers.verdicts import few
 
 
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])

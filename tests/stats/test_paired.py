@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from helpers.verdicts import few, named, noise, tables
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as distributions
@@ -18,7 +17,6 @@ from headtohead.stats import (
     compare,
     compare_all,
     detectable,
-    interval,
     paired,
     pairs_for_equivalence,
     sequential_design,
@@ -27,6 +25,7 @@ from headtohead.stats import (
 from headtohead.stats.anytime import anytime_interval, anytime_p
 from headtohead.stats.sequential import judge
 from headtohead.stats.signflip import alone
+from helpers.verdicts import few, named, noise, tables
 
 missing = math.nan
 
@@ -326,7 +325,7 @@ ENDS = ("low", "high", "inner_low", "inner_high")  # from a bisection
 
 
 def alike(one: stats.Verdict, other: stats.Verdict, unit: float = 1.0) -> None:
-    scale = {name: unit for name in (*ENDS, "difference", "sd", "alone_low", "alone_high", "estimate")}
+    scale = dict.fromkeys((*ENDS, "difference", "sd", "alone_low", "alone_high", "estimate"), unit)
     for name in (*EXACT, *ENDS):
         expected = getattr(one, name) * scale.get(name, 1.0)
         error = 1e-3 * (1 + abs(one.sd)) if name in ENDS else 1e-9

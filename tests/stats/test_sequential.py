@@ -8,15 +8,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.verdicts import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
 from headtohead.stats import Design, interval, sequential, sequential_design, sign_patterns
 from headtohead.stats.sequential import _Flips, decided_at, judge, limits
+from helpers.verdicts import few
 
-# -- brute force: all sign vectors, fractions, nested loops --------------------------------------------------------------
+# -- brute force: all sign vectors, fractions, nested loops ------------------------------------------------------------
 
 Values = list[list[Fraction | None]]  # of each arm
 

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.verdicts import few
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
 from headtohead.stats import EXACT_PAIRS, sign_patterns
 from headtohead.stats.signflip import alone, t_squared, t_squared_of
+from helpers.verdicts import few
 
 
 @pytest.mark.parametrize("n", [2, 5, EXACT_PAIRS])
