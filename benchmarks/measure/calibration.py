@@ -175,8 +175,16 @@ def main() -> None:
         "rows": rows(measured),
         "cells": [asdict(cell) | found for cell, found in measured],
     }
-    text = json.dumps(said, indent=1, ensure_ascii=False) + "\n"
+    lines = [f"{json.dumps(name)}: {_lines(value)}" for name, value in said.items()]
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
     (HERE / "measured" / "calibration.json").write_text(text, encoding="utf-8")
+
+
+def _lines(value: Any) -> str:
+    """JSON with one line for each row."""
+    if not isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
+    return "[\n" + ",\n".join(" " + json.dumps(one, ensure_ascii=False) for one in value) + "\n]"
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ def test_the_stored_cells_are_those_of_the_script():
     assert STORED["rows"] == calibration.rows(CELLS)
 
 
-# The rule t is promised for normal noise. With several arms and the residuals of stored studies it errs in 6 to 7 % of
-# the studies: its limits assume that differences have a correlation of 0.5, and those of stored studies have less.
+# The rule t assumes normal noise. With several arms and the residuals of stored studies it errs in 6 to 8 % of the
+# studies. Limits for independent arms do not mend it (6.5 % with eight arms).
 EXCEEDED = {("6/8/10/14/20, rule t", "residuals of stored studies", arms) for arms in (4, 8)}
 
 

@@ -365,3 +365,12 @@ def test_the_rule_t_counts_arms_that_join_at_a_later_analysis():
     late[0, 1:] = math.nan
     design = Design((6, 8), reserve=0.0, rule="t")
     assert judge(late, design)[0].low == judge(d, design)[0].low
+
+
+def test_the_rule_t_knows_that_arms_share_their_control():
+    d = np.random.default_rng(0).normal(size=(20, 8))
+    found = judge(d, Design((20,), reserve=0.0, rule="t"))[0]
+    error = d[:, 0].std(ddof=1) / math.sqrt(20)
+    values = np.random.default_rng(1).normal(size=(20_000, 20, 9))
+    t = distributions.ttest_rel(values[:, :, 1:], values[:, :, :1], axis=1).statistic
+    assert (found.high - found.low) / 2 / error == pytest.approx(np.quantile(np.abs(t).max(axis=1), 0.95), rel=0.02)
