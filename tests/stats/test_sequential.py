@@ -124,6 +124,21 @@ def test_joint_test_equals_brute_force_with_missing_pairs(d):
     agrees(d, Design((6, 7), reserve=0.0, alpha=0.15))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_arms_that_lack_different_pairs_equal_brute_force(seed):
+    d = np.round(9 * np.random.default_rng(seed).normal(size=(8, 2))) + 3
+    d[[1, 4], 0] = d[6, 1] = math.nan
+    agrees(d, Design((8,), reserve=0.0, alpha=0.2))
+
+
+def test_missing_pairs_of_one_arm_are_left_out():
+    d = np.random.default_rng(3).normal(0.5, size=(8, 1))
+    d[[2, 5]] = math.nan
+    found, kept = judge(d, Design((8,)))[0], judge(d[np.isfinite(d[:, 0])], Design((6,)))[0]
+    ends = lambda one: (one.low, one.high, one.inner_low, one.inner_high, one.estimate, one.p)
+    assert ends(found) == pytest.approx(ends(kept), abs=1e-3)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_decided_arms_count_at_their_analyses_only(seed):
     make = np.random.default_rng(seed)
