@@ -1,15 +1,15 @@
-"""Verdicts of invented values, without training; and verdicts without advice, where a test needs thousands."""
+"""Verdicts of invented values, without training, and tables of invented values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
-import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from headtohead.outcome.outcome import ArmVerdict, Excluded, Verdicts
-from headtohead.stats import compare_all, paired, pairs_for
+from headtohead.stats import compare_all
 
 
 def judged(*arms: str, question: str = "?", pairs: int = 6, metric: str = "test/loss", size: float = 0.1) -> Verdicts:
@@ -57,15 +57,26 @@ def judged(*arms: str, question: str = "?", pairs: int = 6, metric: str = "test/
     )
 
 
-@pytest.fixture(scope="module")
-def no_advice() -> Iterator[None]:
-    """Leave out how many pairs are needed: it takes longer than all the rest of a verdict."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paired, "pairs_for", lambda *_: None)
-        yield
+few = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-@pytest.fixture
-def advice(no_advice: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
-    """Say how many pairs are needed, in a module that leaves it out."""
-    monkeypatch.setattr(paired, "pairs_for", pairs_for)
+@st.composite
+def tables(draw: st.DrawFn, least: int = 2, most: int = 8, arms: int = 4, gaps: bool = False) -> np.ndarray:
+    """Values (n, 1 + k) of the control and the arms. They are whole numbers, so ties are frequent and sums exact."""
+    n, k = draw(st.integers(least, most)), draw(st.integers(1, arms))
+    value = st.integers(-20, 20).map(float)
+    value = st.one_of(value, value, value, st.just(math.nan)) if gaps else value
+    rows = draw(st.lists(st.lists(value, min_size=k + 1, max_size=k + 1), min_size=n, max_size=n))
+    effects = draw(st.lists(st.sampled_from([0.0, 12.0, 40.0, -40.0]), min_size=k, max_size=k))
+    return np.array(rows) + np.array([0.0, *effects])
+
+
+def named(table: np.ndarray) -> dict[str, np.ndarray]:
+    """The arms of such a table, with names."""
+    return {f"arm {k}": table[:, k] for k in range(1, table.shape[1])}
+
+
+def noise(n: int, arms: int = 1, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Normal values of the control (n,) and of the arms (n, k)."""
+    values = np.random.default_rng([seed, n, arms]).normal(size=(n, arms + 1))
+    return values[:, 0], values[:, 1:]

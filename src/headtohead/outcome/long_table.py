@@ -42,6 +42,7 @@ COLUMNS = ("table", "arm", "seed", "run", "source", "step", "item", "metric", "v
 NEW_RUN, PERTURBED = "control, new run", "control, perturbed"  # arms of the noise floors
 SCRIPTS = ("verdicts.py", "verdicts.R")
 ANSWERS = ("table", "control", "arm", "added_later", "margin", "pairs", "difference", "low", "high", "p", "verdict")
+LIMITS = ("table", "place", "analysis", "limit", "limit_for_equivalence")
 
 # -- the long table ----------------------------------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ def script_files(
         "verdicts.csv": _csv(ANSWERS, _answers(record, verdicts)),
     }
     if record.planned.rule == "t":
-        made["limits.csv"] = _csv(("table", "analysis", "limit", "limit_for_equivalence"), _limits(record, runs))
+        made["limits.csv"] = _csv(LIMITS, _limits(record, runs))
     pairs = len(record.seeds)
     if record.planned.rule == "flips" and pairs > EXACT_PAIRS:
         products = sign_products(pairs - EXACT_PAIRS)
@@ -207,7 +208,8 @@ def _answers(record: StudyRecord, verdicts: Mapping[str, Mapping[str, Verdict]])
 
 
 def _limits(record: StudyRecord, runs: Sequence[tuple[str, str, RunRow]]) -> Iterator[tuple[Any, ...]]:
-    """The limits of t² at each analysis of each table. They depend on the number of arms at the first analysis."""
+    """The limits of t² at each analysis, for each arm by its place in verdicts.csv. They depend on the number of arms
+    that have been tested, and on the pairs that the arm has."""
     planned = record.planned
     for table in record.tables:
         values: dict[str, dict[int, float]] = {arm.name: {} for arm in table.arms}
@@ -215,15 +217,19 @@ def _limits(record: StudyRecord, runs: Sequence[tuple[str, str, RunRow]]) -> Ite
             if title == table.title and arm in values:
                 values[arm][row.seed] = row.value
         base = values.pop(table.control.name)
-        first = list(base)[: planned.analyses[0]]
-        pairs = {
-            arm: sum(math.isfinite(own.get(seed, math.nan) - base[seed]) for seed in first)
-            for arm, own in values.items()
-        }
-        arms = sum(pairs[arm] >= LEAST_PAIRS for arm in pairs if arm not in record.later)
         for number, n in enumerate(planned.analyses, start=1):
-            if n <= len(base):
-                yield (table.title, number, *t_rule_limits(planned, number, arms))
+            if n > len(base):
+                break
+            first = list(base)[:n]
+            pairs = {
+                arm: sum(math.isfinite(own.get(seed, math.nan) - base[seed]) for seed in first)
+                for arm, own in values.items()
+            }
+            enough = [arm for arm in pairs if arm not in record.later and pairs[arm] >= LEAST_PAIRS]
+            for place, arm in enumerate(values, start=1):
+                if arm in enough:
+                    limits = t_rule_limits(planned, number, len(enough), pairs[arm])
+                    yield (table.title, place, number, *limits)
 
 
 def _csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

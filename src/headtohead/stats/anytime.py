@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
+from headtohead.stats.intervals import not_excluded
+
 KAPPAS = (0.5, 1.5, 4.5)  # best for effects of about 0.45, 1.1 and 2 standard deviations of the differences
-STEPS = 40
-FARTHEST = 1e6  # in standard errors
 
 
 def capital(d: np.ndarray) -> float:
@@ -48,22 +48,5 @@ def anytime_interval(d: np.ndarray, error: float, arms: int = 1) -> tuple[float,
     needed = math.log(arms / error)
     mean, unit = float(kept.mean()), float(kept.std(ddof=1)) / math.sqrt(len(kept))
     if not unit > 0:
-        return (mean, mean) if len(kept) * math.log(2) >= needed else (-math.inf, math.inf)
-    return (
-        mean - unit * _farthest(kept, mean, -unit, needed),
-        mean + unit * _farthest(kept, mean, unit, needed),
-    )
-
-
-def _farthest(d: np.ndarray, mean: float, unit: float, needed: float) -> float:
-    low, high = 0.0, 2.0
-    while capital(d - mean - high * unit) < needed:
-        low, high = high, 2 * high
-        if high > FARTHEST:
-            return math.inf
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if capital(d - mean - middle * unit) >= needed else (middle, high)
-        if high - low < 1e-4 * high:
-            break
-    return high
+        return (mean, mean) if capital(np.ones(len(kept))) >= needed else (-math.inf, math.inf)
+    return not_excluded(lambda shift: capital(kept - shift) >= needed, mean, unit)

@@ -21,14 +21,14 @@ from functools import lru_cache
 from typing import Literal, Protocol
 
 import numpy as np
+import scipy
 
 from headtohead.stats.design import LEAST_PAIRS, Design
+from headtohead.stats.intervals import STEPS, not_excluded
 from headtohead.stats.signflip import SAME, sign_patterns, t_squared, t_squared_of
 
 State = Literal["differs", "equivalent", "open"]
 T_STUDIES = 40_000  # simulated studies for the limits of the rule "t"
-STEPS = 40  # of a bisection
-FARTHEST = 1e6  # where the search for the end of an interval gives up, in standard errors
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,9 @@ class _Flips:
         self.patterns = sign_patterns(len(differences))
         self.history = history
         centred = self.d - self._means()
-        centred[abs(centred) < SAME * abs(self.d).max(axis=0, initial=0.0)] = (
-            0.0  # rounding errors of equal differences
-        )
-        centred = np.where(self.present > 0, centred, math.nan)
+        rounding = np.abs(centred) < SAME * np.abs(self.d).max(axis=0, initial=0.0)
+        centred[rounding] = 0.0  # an arm whose differences are all equal
+        centred[self.present == 0] = math.nan
         self.centred = [
             t_squared(centred[:n][:, arms], self.patterns[:, :n]) for n, arms in zip(self.points, history, strict=True)
         ]  # (F, arms of that analysis)
@@ -209,9 +208,7 @@ class _Flips:
         mean, error = float(kept.mean()), float(kept.std(ddof=1)) / math.sqrt(len(kept))
         if not error > 0:
             return (mean, mean) if mean else (0.0, 0.0)
-        below = _farthest(lambda size: self.excludes(arm, mean - size * error, factor))
-        above = _farthest(lambda size: self.excludes(arm, mean + size * error, factor))
-        return mean - below * error, mean + above * error
+        return not_excluded(lambda shift: self.excludes(arm, shift, factor), mean, error)
 
     def p(self, arm: int) -> float:
         self._choose(arm)
@@ -258,21 +255,6 @@ class _Flips:
         return (low + high) / 2
 
 
-def _farthest(excluded: Callable[[float], bool]) -> float:
-    """The distance from the mean, in standard errors, up to which nothing is excluded; inf if nothing ever is."""
-    low, high = 0.0, 2.0
-    while not excluded(high):
-        low, high = high, 2 * high
-        if high > FARTHEST:
-            return math.inf
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if excluded(middle) else (middle, high)
-        if high - low < 1e-4 * high:
-            break
-    return low
-
-
 # -- Student's t -------------------------------------------------------------------------------------------------------
 
 
@@ -281,12 +263,12 @@ class _StudentT:
 
     def __init__(self, differences: np.ndarray, design: Design, history: list[list[int]]) -> None:
         self.d = differences
-        self.design, self.arms = design, max(1, len(history[0]) if history else 1)
+        self.design, self.arms = design, len({arm for arms in history for arm in arms})
         self.number = len(history)
 
-    def _kept(self, arm: int) -> tuple[float, float]:
+    def _kept(self, arm: int) -> tuple[float, float, int]:
         kept = self.d[np.isfinite(self.d[:, arm]), arm]
-        return float(kept.mean()), float(kept.std(ddof=1)) / math.sqrt(len(kept))
+        return float(kept.mean()), float(kept.std(ddof=1)) / math.sqrt(len(kept)), len(kept)
 
     def _limits(self, factor: float) -> tuple[list[float], list[np.ndarray], list[np.ndarray]]:
         points = self.design.analyses[: self.number]
@@ -297,27 +279,33 @@ class _StudentT:
         return not low <= shift <= high
 
     def interval(self, arm: int, factor: float) -> tuple[float, float]:
-        mean, error = self._kept(arm)
-        half = math.sqrt(self._limits(factor)[0][-1]) * error
+        mean, error, count = self._kept(arm)
+        half = _same_tail(math.sqrt(self._limits(factor)[0][-1]), len(self.d), count) * error
         return mean - half, mean + half
 
     def p(self, arm: int) -> float:
-        mean, error = self._kept(arm)
+        mean, error, count = self._kept(arm)
         _, before, paths = self._limits(1.0)
-        t2 = (mean / error) ** 2 if error > 0 else (math.inf if mean else 0.0)
-        beyond = (paths[-1][before[-1]] >= t2).sum() + (~before[-1]).sum()
-        return float((1 + beyond) / (1 + len(before[-1])))
+        t = _same_tail(abs(mean) / error, count, len(self.d)) if error > 0 else (math.inf if mean else 0.0)
+        beyond = (paths[-1][before[-1]] >= t**2).sum() + (~before[-1]).sum()
+        return float(max(1, beyond) / len(before[-1]))
 
     def estimate(self, arm: int) -> float:
         return self._kept(arm)[0]
 
 
-def t_rule_limits(design: Design, number: int, arms: int) -> tuple[float, float]:
-    """The limits of t² at an analysis with the rule "t": of a difference, and of equivalence. `arms` are those of the
-    first analysis."""
+def t_rule_limits(design: Design, number: int, arms: int, pairs: int) -> tuple[float, float]:
+    """The limits of t² at an analysis with the rule "t", for an arm that has this number of pairs: of a difference, and
+    of equivalence. `arms` have been tested up to this analysis."""
     points, spent = design.analyses[:number], design.spent[:number]
-    once, twice = (_t_limits(points, tuple(k * share for share in spent), max(1, arms))[0][-1] for k in (1.0, 2.0))
+    both = (_t_limits(points, tuple(k * share for share in spent), max(1, arms))[0][-1] for k in (1.0, 2.0))
+    once, twice = (_same_tail(math.sqrt(limit), points[-1], pairs) ** 2 for limit in both)
     return once, twice
+
+
+def _same_tail(t: float, n: int, other: int) -> float:
+    """The t of `other` values that is exceeded as often as this t of n values: an arm may lack pairs."""
+    return t if n == other else -float(scipy.special.stdtrit(other - 1, scipy.special.stdtr(n - 1, -t)))
 
 
 @lru_cache(maxsize=64)

@@ -76,29 +76,34 @@ flip_interval <- function(d, arm, analyses, tested, spent, signs) {
     own <- lapply(analyses, function(n) t_squared(d[seq_len(n), arm] - delta, signs[, seq_len(n)]))
     own[[length(own)]][1] > last_limit(Map(pmax, own, others), spent)
   }
-  around(d[, arm], excluded, "inside")
+  around(d[, arm], excluded)
 }
 
-# Search the interval around the mean of d. Each end is found between a distance that is not excluded (inside) and one
-# that is (outside), in standard errors.
-around <- function(d, excluded, end) {
+# The differences around the mean of d that a test does not exclude. Zero is one of them exactly if the test does not
+# exclude it, so verdict and interval agree.
+around <- function(d, excluded) {
   d <- d[!is.na(d)]
   error <- sd(d) / sqrt(length(d))
   if (error == 0) return(c(mean(d), mean(d)))
-  distance <- function(step) {
-    at <- c(inside = 0, outside = 2)
-    while (!excluded(mean(d) + at[["outside"]] * step)) {
-      at <- c(inside = at[["outside"]], outside = 2 * at[["outside"]])
-      if (at[["outside"]] > 1e6) return(Inf)
+  zero_is_excluded <- excluded(0)
+  end_of <- function(side) { # how far from the mean exclusion begins, in standard errors
+    zero <- -side * mean(d) / error # the distance of the difference zero
+    most <- if (zero > 0 && zero_is_excluded) zero else Inf
+    inside <- if (zero > 0 && !zero_is_excluded) zero else 0
+    outside <- min(max(2, 2 * inside), most)
+    while (outside < most && !excluded(mean(d) + side * outside * error)) {
+      inside <- outside
+      outside <- min(2 * outside, most)
+      if (outside > 1e6 * max(1, zero)) return(Inf)
     }
     for (turn in 1:40) {
-      middle <- sum(at) / 2
-      at[if (excluded(mean(d) + middle * step)) "outside" else "inside"] <- middle
-      if (at[["outside"]] - at[["inside"]] < 1e-4 * at[["outside"]]) break
+      if (outside - inside < 1e-4 * outside) break
+      middle <- (inside + outside) / 2
+      if (excluded(mean(d) + side * middle * error)) outside <- middle else inside <- middle
     }
-    at[[end]]
+    if (outside == most) inside else outside
   }
-  c(mean(d) - distance(-error) * error, mean(d) + distance(error) * error)
+  c(mean(d) - end_of(-1) * error, mean(d) + end_of(1) * error)
 }
 
 # Replay the analyses: for each arm whether it is decided, at how many pairs, its interval and its inner interval. A
@@ -121,7 +126,10 @@ planned_analyses <- function(d, arms, margin, design, folder) {
         })
       } else { # rule "t": the limits of t^2 come from simulated normal noise, and headtohead wrote them down
         own <- first[!is.na(first[, a]), a]
-        both <- lapply(1:2, function(k) mean(own) + c(-1, 1) * sqrt(design$limits[number, k]) * sd(own) / sqrt(length(own)))
+        at <- design$limits[design$limits$place == a & design$limits$analysis == number, ]
+        both <- lapply(at[c("limit", "limit_for_equivalence")], function(limit) {
+          mean(own) + c(-1, 1) * sqrt(as.numeric(limit)) * sd(own) / sqrt(length(own))
+        })
       }
       decided <- excludes_zero(both[[1]]) || is_within(both[[2]], margin)
       found[[a]] <- list(decided = decided, n = n, interval = both[[1]], inner = both[[2]])
@@ -137,14 +145,15 @@ planned_analyses <- function(d, arms, margin, design, folder) {
 # If delta is right, the capital ever grows to `needed` with a probability of at most 1 / needed.
 anytime_interval <- function(d, needed) {
   d <- d[!is.na(d)]
-  if (length(d) < 2 || (sd(d) == 0 && 2^length(d) < needed)) return(c(-Inf, Inf))
+  if (length(d) < 2) return(c(-Inf, Inf))
   excluded <- function(delta) {
     root_mean_square <- sqrt(cumsum((d - delta)^2) / seq_along(d))
     z <- ifelse(root_mean_square > 0, (d - delta) / root_mean_square, 0)
     bets <- sapply(c(-kappas, kappas), function(bet) cumprod(2 / (1 + exp(-2 * bet * z))))
     max(rowMeans(bets)) >= needed
   }
-  around(d, excluded, "outside")
+  if (sd(d) == 0 && !excluded(mean(d) + 1)) return(c(-Inf, Inf))
+  around(d, excluded)
 }
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
@@ -196,8 +205,7 @@ read_design <- function(folder, table) {
   for (name in c("alpha", "reserve", "fewest_pairs", "analyses", "spent")) design[[name]] <- numbers(design[[name]])
   if (design$rule == "t") {
     limits <- read(folder, "limits.csv")
-    limits <- limits[limits$table == table, c("limit", "limit_for_equivalence")]
-    design$limits <- matrix(as.numeric(as.matrix(limits)), ncol = 2)
+    design$limits <- limits[limits$table == table, ]
   }
   design
 }

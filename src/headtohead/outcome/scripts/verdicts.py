@@ -86,25 +86,33 @@ def flip_interval(d, arm, analyses, tested, spent, signs):
         return own[-1][0] > last_limit([np.maximum(x, y) for x, y in zip(own, others, strict=True)], spent)
 
     mean, error = mean_and_error(d[:, arm])
-    below, above = (search(excluded, mean, step)[0] for step in (-error, error))
+    return not_excluded(excluded, mean, error) if error > 0 else (mean, mean)
+
+
+def not_excluded(excluded, mean, error):
+    """The differences around the mean that a test does not exclude. Zero is one of them exactly if the test does not
+    exclude it, so verdict and interval agree."""
+    zero = excluded(0.0)
+    below = end_of(lambda size: excluded(mean - size * error), mean / error, zero)
+    above = end_of(lambda size: excluded(mean + size * error), -mean / error, zero)
     return mean - below * error, mean + above * error
 
 
-def search(excluded, mean, step):
-    """Where exclusion begins, in steps from the mean: the last distance that is not excluded and the first that is."""
-    inside, outside = 0.0, 2.0
-    if not step:
-        return inside, inside
-    while not excluded(mean + outside * step):
-        inside, outside = outside, 2 * outside
-        if outside > 1e6:
-            return np.inf, np.inf
+def end_of(excluded, zero, zero_is_excluded):
+    """How far from the mean exclusion begins, in standard errors; `zero` is the distance of the difference zero."""
+    most = zero if zero > 0 and zero_is_excluded else np.inf
+    inside = zero if zero > 0 and not zero_is_excluded else 0.0
+    outside = min(max(2.0, 2 * inside), most)
+    while outside < most and not excluded(outside):
+        inside, outside = outside, min(2 * outside, most)
+        if outside > 1e6 * max(1.0, zero):
+            return np.inf
     for _ in range(40):
-        middle = (inside + outside) / 2
-        inside, outside = (inside, middle) if excluded(mean + middle * step) else (middle, outside)
         if outside - inside < 1e-4 * outside:
             break
-    return inside, outside
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if excluded(middle) else (middle, outside)
+    return inside if outside == most else outside
 
 
 def mean_and_error(d):
@@ -128,7 +136,7 @@ def planned_analyses(d, arms, margin, design, folder):
                 interval, inner = (flip_interval(d[:n], a, points, tested, k * spent, signs) for k in (1, 2))
             else:  # rule "t": the limits of t^2 come from simulated normal noise, and headtohead wrote them down
                 mean, error = mean_and_error(d[:n, a])
-                halves = [np.sqrt(float(limit)) * error for limit in design["limits"][number - 1]]
+                halves = [np.sqrt(float(limit)) * error for limit in design["limits"][a + 1, number]]
                 interval, inner = ((mean - half, mean + half) for half in halves)
             found[a] = excludes_zero(interval) or is_within(inner, margin), n, interval, inner
         arms = [a for a in arms if a not in found or not found[a][0]]
@@ -152,10 +160,9 @@ def anytime_interval(d, needed):
         return np.mean(bets, axis=0).max() >= needed
 
     mean, error = mean_and_error(d)
-    if error == 0 and 2.0 ** len(d) < needed:
-        return ANYTHING
-    below, above = (search(excluded, mean, step)[1] for step in (-error, error))
-    return mean - below * error, mean + above * error
+    if error > 0:
+        return not_excluded(excluded, mean, error)
+    return (mean, mean) if excluded(mean + 1) else ANYTHING
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
@@ -217,7 +224,8 @@ def read_design(folder, table):
     design |= {"spent": [float(share) for share in design["spent"].split()]}
     if design["rule"] == "t":
         limits = read(folder / "limits.csv")
-        design["limits"] = limits[limits["table"] == table][["limit", "limit_for_equivalence"]].to_numpy()
+        limits = limits[limits["table"] == table].itertuples(index=False)
+        design["limits"] = {(int(x.place), int(x.analysis)): (x.limit, x.limit_for_equivalence) for x in limits}
     return design
 
 
