@@ -123,7 +123,7 @@ def as_run(record: StudyRecord, locked: LockedPlan) -> LockedPlan:
         analyses=list(planned.analyses),
         rule=planned.rule,
         alpha=planned.alpha,
-        seeds=list(record.seeds) if len(record.seeds) > len(locked.seeds) else locked.seeds,
+        seeds=locked.seeds if list(record.seeds) == locked.seeds[: len(record.seeds)] else list(record.seeds),
         tuning=locked.tuning if bool(record.tuning) == bool(locked.tuning) else {},
         exclusions=EXCLUSIONS,
         data={**locked.data, "content": record.made_on.get("content", "")},
