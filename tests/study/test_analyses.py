@@ -260,7 +260,7 @@ def test_futility_stops_what_cannot_be_decided_and_nothing_else(home: Path):
     found = analyse(hopeless, futility=True, jobs=1, last=False)
     assert found.stopped == {"Rope": "futility: its chance of a verdict is below 10 %"}
     assert analyse(hopeless, futility=False, jobs=1, last=False).open == ("Rope",)
-    nearly = stored(home, {"Rope": -0.004}, seeds=14, name="nearly", design=DESIGN, noise=0.012)
+    nearly = stored(home, {"Rope": 0.005}, seeds=14, name="nearly", design=DESIGN, noise=0.012)
     assert nearly.verdicts["Rope"].verdict.verdict == "unresolved"
     assert analyse(nearly, futility=True, jobs=1, last=False).open == ("Rope",)
     within = stored(home, {"Rope": 0.0}, seeds=14, name="within", design=DESIGN, margin=0.009)
