@@ -263,7 +263,7 @@ def test_futility_stops_what_cannot_be_decided_and_nothing_else(home: Path):
     nearly = stored(home, {"Rope": 0.005}, seeds=14, name="nearly", design=DESIGN, noise=0.012)
     assert nearly.verdicts["Rope"].verdict.verdict == "unresolved"
     assert analyse(nearly, futility=True, jobs=1, last=False).open == ("Rope",)
-    within = stored(home, {"Rope": 0.0}, seeds=14, name="within", design=DESIGN, margin=0.009)
+    within = stored(home, {"Rope": 0.0}, seeds=14, name="within", design=DESIGN, margin=0.006)
     assert within.verdicts["Rope"].verdict.verdict == "unresolved"
     assert analyse(within, futility=True, jobs=1, last=False).open == ("Rope",)  # it will be equivalent
 
