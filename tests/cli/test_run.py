@@ -23,7 +23,7 @@ def test_run_with_vary_prints_and_writes_a_report():
     done = varied("--seeds", 6)
     assert done.code == 0, done.err
     assert "Learned (control)" in done.out
-    assert "control against itself with reshuffled batches" in done.out
+    assert "the control against itself, new runs (other batch order, 6 pairs)" in done.out
     assert "smallest detectable difference (6 pairs, 80 % power, each arm)" in done.out
     assert "scope: 11,776 parameters, 6 steps" in done.out
     assert "Rope, seed 5: test/loss" in done.err

@@ -153,7 +153,9 @@ def written_report(outcome: Outcome) -> Path:
     if not path.is_file():
         return write_report(outcome)
     results = (Record.at(outcome.home, row.run).folder / files.RESULT for row in outcome.all_rows)
-    made_of = [file for file in (outcome.folder / files.STUDY, *results) if file.is_file()]
+    made_of = [
+        file for file in (outcome.folder / files.STUDY, outcome.folder / files.LOCKED, *results) if file.is_file()
+    ]
     newest = max(*(row.finished for row in outcome.all_rows), *(file.stat().st_mtime for file in made_of))
     if path.stat().st_mtime <= newest:
         return write_report(outcome)
