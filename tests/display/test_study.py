@@ -140,7 +140,7 @@ def test_no_figure_of_a_sequential_table_is_cut(home: Path, width: int):
     assert max(map(len, table.splitlines())) <= width
 
 
-def test_an_analysis_says_what_is_decided_and_open_and_how_long_the_rest_takes():
+def test_an_analysis_says_what_is_decided_and_what_is_open():
     event = Analysed(
         number=2,
         of=5,

@@ -61,7 +61,7 @@ def test_a_published_difference_is_excluded_or_compatible(home: Path, published:
     assert not any("published" in line for line in lines_under(few))
 
 
-def test_an_arm_added_later_is_judged_by_the_test_for_unplanned_analyses(home: Path):
+def test_an_arm_added_later_is_judged_without_a_plan(home: Path):
     planned = stored(home, {"Rope": -0.3}, seeds=20, design=DESIGN, name="planned").verdicts["Rope"]
     assert (planned.verdict.analysis, planned.verdict.planned, planned.verdict.pairs) == (1, True, 6)
     assert analysis_text(planned) == "1 of 5, 3.1 %"

@@ -99,7 +99,7 @@ def test_the_limits_of_the_noise_hold_it_four_times_in_five():
     assert Noise(2.0, 0, "").limit(0.9) == 2.0
 
 
-def test_noise_of_an_earlier_study_with_the_same_control_is_used_and_named(text: Path, home: Path):
+def test_noise_of_an_earlier_study_is_used_and_named(text: Path, home: Path):
     earlier = null(text, name="earlier")
     carried(earlier, home)
     events: list = []
@@ -113,7 +113,7 @@ def test_noise_of_an_earlier_study_with_the_same_control_is_used_and_named(text:
     assert "earlier" not in plan_study(otherwise, "1%", jobs=1, home=home, listen=events.append).sd_from
 
 
-def test_a_study_that_compares_nothing_and_an_odd_effect_are_refused(text: Path, home: Path):
+def test_a_lone_control_and_an_odd_effect_are_refused(text: Path, home: Path):
     with pytest.raises(InputError, match="compares nothing"):
         plan_study(sequential(text, arms={}, vary=()), "1%", home=home)
     for effect in ("0", "-1%", "nan", "much"):
