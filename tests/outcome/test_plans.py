@@ -80,6 +80,8 @@ def test_another_metric_of_the_same_question_is_stated(home: Path, text: Path):
     assert "asked" not in study(text, seeds=2).outcome(home).verdicts.plan
     other = shown(study(text, seeds=2, metric="validation/loss", vary={"model.heads": [1, 2]}, name="other"), home)
     assert "asked" not in other.verdicts.plan
+    again = shown(study(text, seeds=2, name="again"), home)
+    assert again.record.asked_by == ("validation/loss",)  # by its own metric it is the same study
 
 
 # -- a real study that is changed after its verdicts -------------------------------------------------------------------

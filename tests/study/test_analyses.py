@@ -311,16 +311,16 @@ def test_a_tuned_sequential_study_has_both_tables(text: Path, home: Path):
     assert analyses(again) == analyses(events)
 
 
-def test_an_arm_that_is_open_in_one_table_is_trained_further(home: Path):
-    """`shared` is decided, `own best` is not."""
-    first = stored(home, {"Rope": 0.0}, name="own", design=DESIGN)
-    second = stored(home, {"Rope": -0.3}, name="shared", design=DESIGN)
-    both = [
-        dataclasses.replace(table, title=title)
-        for table, title in ((first.record.tables[0], "own best"), (second.record.tables[0], "shared"))
-    ]
-    outcome = dataclasses.replace(first, record=dataclasses.replace(first.record, tables=tuple(both)))
-    assert outcome.table("shared")["Rope"].verdict.verdict == "better"
+@pytest.mark.parametrize("decided", ["own best", "shared"])
+def test_an_arm_that_is_open_in_one_table_is_trained_further(home: Path, decided: str):
+    effects = {title: -0.3 if title == decided else 0.0 for title in ("own best", "shared")}
+    first, second = (stored(home, {"Rope": effect}, name=title, design=DESIGN) for title, effect in effects.items())
+    tables = tuple(
+        dataclasses.replace(outcome.record.tables[0], title=title)
+        for title, outcome in zip(effects, (first, second), strict=True)
+    )
+    outcome = dataclasses.replace(first, record=dataclasses.replace(first.record, tables=tables))
+    assert outcome.table(decided)["Rope"].verdict.verdict == "better"
     assert analyse(outcome, futility=False, jobs=1, last=False).open == ("Rope",)
 
 
