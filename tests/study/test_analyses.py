@@ -56,6 +56,7 @@ def without_times(outcome) -> list:
     for table in tables:
         for row in (*table["arms"], table["noise_floor"] or {}, table["chaos_floor"] or {}):
             row.pop("extra_time", None)
+            row.pop("worth", None)  # at equal seconds
     return tables
 
 
