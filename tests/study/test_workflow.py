@@ -32,7 +32,9 @@ TIMES = re.compile(r"\d+(\.\d+)? ?(ms|s)\b|([+−]|\$-\$)\d+\.\d \\?%")
 def without_times(page: str) -> str:
     """The report without what differs between two executions of the same runs: times, drawings of times, dates."""
     page = re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
-    page = re.sub(r"<td>[−+\d.,e ]+</td>", "", page)  # figures of cost; those of verdicts are compared as JSON
+    page = re.sub(
+        r"<td>[−+\d.,e ]+( × \([^<]*\))?</td>", "", page
+    )  # figures of cost; those of verdicts are compared as JSON
     return TIMES.sub("", re.sub(r'"seconds":[^,}]*|20\d\d-\d\d-\d\dT[\d:+]*', "", page))
 
 
