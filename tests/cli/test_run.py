@@ -23,7 +23,7 @@ def test_run_with_vary_prints_and_writes_a_report():
     done = varied("--seeds", 6)
     assert done.code == 0, done.err
     assert "Learned (control)" in done.out
-    assert "control against itself with reshuffled batches" in done.out
+    assert "the control against itself, new runs (other batch order, 6 pairs)" in done.out
     assert "smallest detectable difference (6 pairs, 80 % power, each arm)" in done.out
     assert "scope: 11,776 parameters, 6 steps" in done.out
     assert "Rope, seed 5: test/loss" in done.err
@@ -149,6 +149,17 @@ BAD = {
     "an effect of words": (["plan", "demo", "--effect", "much"], "a number or a percentage"),
     "a study that is not there": (["report", "nothing"], "there are no studies"),
     "a margin below zero": (["run", "demo", "--margin", "-1"], "above zero"),
+    "until something else": (["run", "demo", "--until", "bored"], "--until takes the word resolved, not 'bored'"),
+    "seeds and until": (["run", "demo", "--seeds", "6", "--until", "resolved"], "--seeds fixes the number of pairs"),
+    "seeds and futility": (["run", "demo", "--seeds", "6", "--futility"], "--seeds fixes the number of pairs"),
+    "three pairs": (["run", "demo", "--max-pairs", "3"], "give --max-pairs 6 or more"),
+    "too many pairs": (["run", "demo", "--max-pairs", "99999999"], "max_pairs is at most 10,000"),
+    "no budget": (["run", "demo", "--budget", "0"], "a time is above zero, not '0'"),
+    "a budget of words": (["run", "demo", "--budget", "abc"], "a number with s, min or h, such as 30min"),
+    "a budget of seeds": (["run", "demo", "--budget", "1h", "--seeds", "6"], "--budget is for sequential studies"),
+    "an odd rule": (["run", "demo", "--rule", "z"], "the rule of a design is flips or t, not 'z'"),
+    "nothing published": (["run", "demo", "--published", "nan"], "published is a difference, such as -0.097"),
+    "an effect and seeds": (["run", "demo", "--effect", "1%", "--seeds", "6"], "leave out --seeds, --until and"),
 }
 
 

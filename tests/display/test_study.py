@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headtohead.display.study import Board, show, study_screen
+from headtohead.display.study import Board, analysis_lines, show, study_screen
 from headtohead.outcome.metrics import text_of
 from headtohead.outcome.outcome import Verdicts
-from headtohead.outcome.wording import interval_text, share_text, word
+from headtohead.outcome.wording import analysis_text, interval_text, lines_under, share_text, word
 from headtohead.report.page import p_text, parameters_text, r_text, verdict_table
-from headtohead.run.events import Cell, Note, Stage
+from headtohead.run.events import Analysed, Cell, Note, Stage
+from helpers.stores import stored
 from helpers.studies import carried, study
 from helpers.verdicts import judged
 
@@ -106,3 +108,56 @@ def test_signs_and_small_p_look_the_same_on_screen_and_page():
         assert "0.000" not in said
         assert f"−{-row.verdict.correlation:.2f}" in said
         assert "-" not in re.sub(r"[<]/?[^<]*>", "", said)
+
+
+# -- sequential studies ------------------------------------------------------------------------------------------------
+
+DESIGN = {"analyses": [6, 8, 10, 14, 20], "reserve": 0.1, "rule": "flips", "alpha": 0.05}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_no_figure_of_a_sequential_table_is_cut(home: Path, width: int):
+    effects = {"Rope": -0.3, "a longer name of an arm": 0.002}
+    verdicts = stored(home, effects, design=DESIGN, published=-0.2, margin=0.001).verdicts
+    text = shown(verdicts, width)
+    together = "".join(text.split())
+    assert "…\n" not in text
+    for row in verdicts:
+        v = row.verdict
+        for figure in (
+            text_of("test/loss", v.difference, signed=True),
+            interval_text("test/loss", v.low, v.high),
+            interval_text("test/loss", v.alone_low, v.alone_high),
+            text_of("test/loss", v.estimate, signed=True),
+            p_text(row),
+            analysis_text(row),
+            v.verdict,
+        ):
+            assert "".join(figure.split()) in together
+    for line in lines_under(verdicts):
+        assert line in text
+    table = text.partition("the control against itself")[0]
+    assert max(map(len, table.splitlines())) <= width
+
+
+def test_an_analysis_says_what_is_decided_and_what_is_open():
+    event = Analysed(
+        number=2,
+        of=5,
+        pairs=8,
+        spent=0.0182,
+        decided={"Rope": "better", "Alibi": "better", "None": "worse"},
+        open=("Sinusoidal",),
+        stopped={"Odd": "too many of its runs diverged, collapsed or failed"},
+        next_pairs=10,
+        seconds_left=90.0,
+        folder="",
+    )
+    assert analysis_lines(event) == [
+        "analysis 2 of 5, 8 pairs, 1.8 % error spent: better: Rope, Alibi; worse: None; open: Sinusoidal; unresolved: "
+        "Odd (too many of its runs diverged, collapsed or failed)",
+        "next analysis after 10 pairs; all analyses take at most 90 s more",
+    ]
+    assert analysis_lines(dataclasses.replace(event, of=1)) == []
+    (last,) = analysis_lines(dataclasses.replace(event, number=0, next_pairs=None, seconds_left=None))
+    assert last.startswith("analysis outside the plan, 8 pairs")

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from headtohead import Arm, Files
+from headtohead.outcome.outcome import Outcome
 from headtohead.run.executors.execution import Execution
 from headtohead.study.execution import StudyEvent, train_study
 from headtohead.study.study import Study
+from headtohead.study.workflow import train_and_load
 from helpers.runs import SMALL
 
 # a file of the user's with a part that takes time and one that fails
@@ -69,3 +71,30 @@ def study(text: Path, *settings: str, **given: Any) -> Study:
 
 def carried(what: Study, home: Path, jobs: int = 1, **options: Any) -> list[StudyEvent]:
     return list(train_study(what, Execution(jobs=jobs, **{"device": "cpu", **options}), home=home))
+
+
+# -- sequential studies ------------------------------------------------------------------------------------------------
+
+QUICK = ("train.steps=2", "model.width=8", "evaluate.every=2")  # a run takes 0.2 seconds
+
+
+def sequential(text: Path, *settings: str, **given: Any) -> Study:
+    """A study of a huge effect (`fast`) and of none (`null`, another batch order), analysed after 6 and 8 pairs."""
+    base = control(text, *QUICK, "train.optimizer.lr=0.001", *settings)
+    chosen: dict[str, Any] = {
+        "question": "Does it matter?",
+        "control": base,
+        "vary": ["train.optimizer.lr", "train.order"],
+        "arms": {"fast": base.set("train.optimizer.lr", 0.3), "null": base.set("train.order", 5)},
+        "name": "sequential",
+        "max_pairs": 8,
+        "again": False,
+        "chaos": False,
+    }
+    return Study(**chosen | given)
+
+
+def shown(what: Study, home: Path, **options: Any) -> Outcome:
+    """Train a study and note each of its analyses, as `h2h run` does, without audits and a report."""
+    execution = Execution(**{"jobs": 1, "device": "cpu"} | options)
+    return train_and_load(what, execution, home, lambda _: None)[0]

@@ -16,7 +16,7 @@ from headtohead.run import store
 from headtohead.run.events import Finished
 from headtohead.run.executors.execution import Execution
 from headtohead.run.store import Record
-from headtohead.stats import compare_all
+from headtohead.stats import Design, compare_all
 from headtohead.study.execution import folder_of, train_study
 from helpers.studies import carried, control, study
 
@@ -81,7 +81,9 @@ def test_verdicts_match_the_stored_values(text: Path, home: Path):
     carried(made, home)
     frame = made.outcome(home).results()
     values = {arm: rows.sort_values("seed")["test/loss"].to_numpy() for arm, rows in frame.groupby("arm")}
-    by_hand = compare_all(values["Learned"], {k: values[k] for k in ("Rope", "NoPosition")})
+    by_hand = compare_all(
+        values["Learned"], {k: values[k] for k in ("Rope", "NoPosition")}, design=Design((6,), reserve=0.1)
+    )
     verdicts = made.outcome(home).verdicts
     assert [row.arm for row in verdicts] == ["Rope", "NoPosition"]
     for row in verdicts:
@@ -225,8 +227,8 @@ def test_an_arm_that_always_fails_changes_no_verdict(text: Path, home: Path, see
     assert figures(failing, home) == figures(without, home)
     verdicts = failing.outcome(home).verdicts
     assert [row.arm for row in verdicts] == ["Rope", "NoPosition", "Fails"]
-    which = "pairs enough for a verdict" if seeds >= 6 else "a pair"
-    assert corrected_text(verdicts) == f"; p is corrected for the 2 arms that have {which}"
+    which = "6 pairs" if seeds >= 6 else "a pair"
+    assert corrected_text(verdicts) == f"; intervals and p are corrected for the 2 arms that have {which}"
     assert corrected_text(verdicts) in lines_under(verdicts)[-1]
     shown = page(failing.outcome(home))
     assert corrected_text(verdicts) in shown
@@ -332,12 +334,13 @@ def test_other_threads_change_no_verdict(text: Path, home: Path):
     assert verdicts(made, home).to_json() == once.to_json()
 
 
-def test_results_use_the_seeds_of_the_last_run(text: Path, home: Path):
+def test_pairs_of_earlier_seeds_stay(text: Path, home: Path):
     verdicts(study(text, seeds=[0, 1]), home)
     found = verdicts(study(text, seeds=[10, 11, 12]), home)
-    assert [(row.arm, row.verdict.pairs) for row in found] == [("Rope", 3), ("NoPosition", 3)]
+    assert [(row.arm, row.verdict.pairs) for row in found] == [("Rope", 5), ("NoPosition", 5)]
     again = verdicts(study(text, seeds=[1, 10, 13]), home)
-    assert [row.verdict.pairs for row in again] == [3, 3]
+    assert [row.verdict.pairs for row in again] == [6, 6]
+    assert "seeds 0, 1, 10, 11, 12, 13" in again.scope
 
 
 def test_a_dropped_arm_keeps_its_pairs(text: Path, home: Path):

@@ -120,14 +120,14 @@ def test_an_exploding_arm_is_drawn_as_an_arrow(home: Path):
 def test_missing_seeds_and_arms_are_stated_under_the_table(home: Path):
     lost = {("Alibi", seed): "diverged" for seed in range(2)}
     html = outside_scripts(page(stored(home, {"Rope": -0.3, "Alibi": 0.1, "None": 0.2}, lost=lost)))
-    assert "p is corrected for the 2 arms that have pairs enough for a verdict" in html
+    assert "intervals and p are corrected for the 2 arms that have 6 pairs" in html
     assert "corrected for all 3 arms" not in html
     assert "Learned over 6, Alibi over the 4 that form pairs" in html
     assert "agree: pairs whose difference" in html
     assert "; r: correlation of arm and control" in html
     assert "the mean over 6 seeds, of Alibi 4, and a band" in html
     whole = outside_scripts(page(stored(home, name="whole")))
-    assert "p is corrected for all 2 arms" in whole
+    assert "intervals and p are corrected for all 2 arms" in whole
     assert "means over different seeds" not in whole
 
 
@@ -137,7 +137,32 @@ def test_differences_of_accuracies_are_points_everywhere(home: Path):
     assert not re.search(r"[+−]\d+\.\d\d %", text)  # shares of time and FLOPs have one digit
     assert "percentage points" in text  # once, where points are explained
     assert "difference, points" in text
-    assert re.search(r"control against itself with reshuffled batches: [+−]\d\.\d\d points \(", text)
+    assert re.search(
+        r"The control against itself, new runs \(other batch order, 6 pairs\): [+−]\d\.\d\d points \(", text
+    )
+
+
+def test_plan_analyses_and_both_floors_are_on_the_page(home: Path):
+    floor = stored(home, name="floor").record.again
+    design = {"analyses": [6, 8], "reserve": 0.1, "rule": "flips", "alpha": 0.05}
+    seen = {"when": "2026-11-18T10:00:00+00:00", "pairs": {"Rope": 6, "Alibi": 6}, "metric": "test/loss"}
+    seen |= {"margin": None, "verdicts": {"Rope": "better", "Alibi": "unresolved"}, "number": 1}
+    chaos = {str(seed): run for seed, run in list(floor.items())[:3]}
+    outcome = stored(home, design=design, chaos=chaos, history=[seen], margin=0.5, published=-0.5)
+    html = outside_scripts(page(outcome))
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+    assert "Plan: up to 2 analyses, after 6 and 8 pairs. The margin was none" in text
+    assert "2026-11-18T10:00:00+00:00 1 6 Rope: better; Alibi: unresolved none" in text
+    assert "The control against itself, new runs (other batch order, 6 pairs): " in text
+    assert "The control against itself, numerical chaos (same batches, weights perturbed by 1e-6, 3 pairs): " in text
+    assert "Rope: the published −0.5000 is excluded" in text
+    assert '<th scope="col" title="the difference, corrected for stopping early">estimate</th>' in html
+    assert "1 of 2, 3.4 %" in text
+    widths = {
+        len(re.findall("<t[hd][ >]", row))
+        for row in re.findall(r"<tr.*?</tr>", html.split('class="h2h-verdicts"')[1].split("</table>")[0], re.DOTALL)
+    }
+    assert widths == {14}
 
 
 def test_links_lead_to_every_figure(home: Path):

@@ -64,8 +64,8 @@ def test_the_methods_paragraph_describes_this_study(home: Path):
     text = methods(alone, alone.verdicts)
     assert "1 variant of" in text
     assert "within ± 0.5000 nats" in text
-    assert "20,000 random sign patterns" in text
-    assert "corrected" not in text
+    assert "an exact sign-flip test over a subgroup of" in text
+    assert "simultaneous" not in text
     assert "differed from itself" not in text
     assert "One run has no value" in text
 
@@ -90,7 +90,7 @@ def test_methods_name_the_corpus_once_and_the_correction(home: Path):
     outcome = stored(home, {"Rope": -0.3, "Alibi": 0.1, "None": 0.2}, lost=lost)
     text = methods(outcome, outcome.verdicts)
     assert text.count("sotu") == 1
-    assert "corrected for the 2 arms with 6 pairs or more by" in text
+    assert "simultaneous for the 2 arms with 6 pairs or more by" in text
 
 
 def test_differences_of_accuracies_are_points(home: Path):

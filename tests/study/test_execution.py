@@ -169,7 +169,7 @@ def test_every_arm_is_trained_with_every_seed(text: Path, home: Path):
     events = carried(made, home)
     cells = events_of(Stage, events)[0].cells
     assert [(c.arm, c.seed) for c in cells] == [
-        (arm, seed) for arm in ("Learned", "Rope", "NoPosition", "control again") for seed in range(3)
+        (arm, seed) for arm in ("Learned", "Rope", "NoPosition", "control, new run") for seed in range(3)
     ]
     assert len({c.id for c in cells}) == 12
     assert len(events_of(Finished, events)) == 12
@@ -178,7 +178,7 @@ def test_every_arm_is_trained_with_every_seed(text: Path, home: Path):
     specs = {c.id: json.loads((home / "runs" / c.id / "run.json").read_text()) for c in cells}
     for c in cells:
         assert specs[c.id]["seed"] == c.seed
-        assert specs[c.id]["arm"]["train"]["order"] == (1 if c.arm == "control again" else 0)
+        assert specs[c.id]["arm"]["train"]["order"] == (1 if c.arm == "control, new run" else 0)
 
 
 def test_stored_runs_are_not_trained_again(text: Path, home: Path):

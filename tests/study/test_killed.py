@@ -90,11 +90,10 @@ def test_fifty_kills_change_no_bit(text: Path, home: Path, tmp_path: Path):
     assert len(list((calm / "runs").iterdir())) == 30
     for run in (calm / "runs").iterdir():
         assert results(run) == results(home / "runs" / run.name)
-    tables = [load_outcome(folder_of(made, h)).to_json() for h in (home, calm)]
+    tables = [load_outcome(folder_of(made, h)).to_json()["tables"][0] for h in (home, calm)]
     for table in tables:  # time is the machine's, not the study's
-        for arm in table[0]["arms"]:
-            arm.pop("extra_time")
-        table[0]["noise_floor"].pop("extra_time")
+        for row in (*table["arms"], table["noise_floor"]):
+            row.pop("extra_time")
     assert json.dumps(tables[0]) == json.dumps(tables[1])
     assert not list((home / "runs").glob("*/.*.unfinished"))
     assert not list((home / "runs").glob("*/checkpoint*"))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headtohead.outcome.equivalents import Lengths, Worth
 
 ENDED = ("complete", "diverged", "collapsed")  # states of a run that has a result
+TO_COME = ("missing", "running", "stopped")  # states of a run that is not trained to its end yet
 
 
 def load_outcome(folder: Path) -> Outcome:
@@ -336,6 +337,7 @@ class Outcome:
             better=self.record.better,
             design=self.record.planned,
             later=self.record.later,
+            ended=self._ended_pairs(title),
         )
         judged = {name: not_by_survivors(verdict, control, variants[name]) for name, verdict in judged.items()}
         lengths = cache(partial(equivalents.read_lengths, self, title))
@@ -359,6 +361,16 @@ class Outcome:
             published=self.record.published,
             training=training_text(arms[0].spec),
         )
+
+    def _ended_pairs(self, title: str) -> int | None:
+        """The number of pairs before the first that still has a run to train. A planned analysis waits for its pairs,
+        or an interrupted study would make it twice, with different runs. None: all pairs of an older version."""
+        if self.record.design is None:
+            return None
+        arms = [arm.name for arm in self.record.table(title).arms if not arm.dropped]
+        planned = [self.rows[title, name] for name in arms if name not in self.record.later]
+        to_come = {row.seed for rows in planned for row in rows if row.status in TO_COME}
+        return next((n for n, row in enumerate(planned[0]) if row.seed in to_come), len(planned[0]))
 
     def differences(self, title: str) -> dict[str, dict[int, float]]:
         """The difference of each arm from the control, by arm and seed, where both have a value."""

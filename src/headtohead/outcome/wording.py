@@ -52,7 +52,8 @@ def family(verdicts: Verdicts) -> int:
 def corrected_text(verdicts: Verdicts) -> str:
     """The arms and analyses that intervals and p are corrected for, as text; empty if there is one of each."""
     many, planned = family(verdicts), verdicts.planned
-    some = f"the {many} arms that have {LEAST_PAIRS} pairs" if many < len(verdicts) else f"all {many} arms"
+    enough = f"{LEAST_PAIRS} pairs" if any(row.verdict.pairs >= LEAST_PAIRS for row in verdicts) else "a pair"
+    some = f"the {many} arms that have {enough}" if many < len(verdicts) else f"all {many} arms"
     parts = [some] if many > 1 else []
     if planned is not None and len(planned.analyses) > 1:
         parts.append(f"{len(planned.analyses)} analyses")

@@ -40,7 +40,7 @@ def _templates() -> Any:
         lstrip_blocks=True,
     )
     functions = (text_of, amount, between, difference_text, share_text, word, p_text, r_text, parameters_text)
-    made.globals |= {"analysis_text": analysis_text, "floor_text": floor_text}
+    made.globals |= {"analysis_text": analysis_text, "floor_line": _floor_line}
     made.globals |= {f.__name__: f for f in functions}
     return made
 
@@ -77,6 +77,12 @@ def _other_seeds(verdicts: Verdicts) -> list[str]:
         f"means over different seeds: {verdicts.control} over {whole}, {names} over the {pairs} that form pairs; the "
         "difference is the mean over pairs"
     ]
+
+
+def _floor_line(verdicts: Verdicts, kind: str) -> str:
+    """A noise floor as a sentence; empty without a pair."""
+    line = in_points(verdicts.metric, floor_text(verdicts, kind))
+    return line and f"{line[0].upper()}{line[1:]}."
 
 
 def page(outcome: Outcome, extras: Extras | None = None, made_of: str = "") -> str:
@@ -153,7 +159,9 @@ def written_report(outcome: Outcome) -> Path:
     if not path.is_file():
         return write_report(outcome)
     results = (Record.at(outcome.home, row.run).folder / files.RESULT for row in outcome.all_rows)
-    made_of = [file for file in (outcome.folder / files.STUDY, *results) if file.is_file()]
+    made_of = [
+        file for file in (outcome.folder / files.STUDY, outcome.folder / files.LOCKED, *results) if file.is_file()
+    ]
     newest = max(*(row.finished for row in outcome.all_rows), *(file.stat().st_mtime for file in made_of))
     if path.stat().st_mtime <= newest:
         return write_report(outcome)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.outcome.outcome import Outcome
+from headtohead.outcome.plans import plan_text
 from headtohead.run import files
 from headtohead.run.derived import package_digest
 
@@ -19,7 +20,8 @@ def digest(outcome: Outcome, asked: dict[str, Any]) -> str:
     """A digest of the study, of every file of its runs by name, size and time, of the user's parts, of this program and
     of the options. Empty while a run has neither a result nor a failure, because such a run may continue."""
     study = outcome.record.to_json()
-    content: list[Any] = [asked, package_digest(), study, *_user_files(study)]
+    plan = plan_text(outcome.folder, outcome.record)  # it depends on locked.json too
+    content: list[Any] = [asked, package_digest(), study, plan, *_user_files(study)]
     for run in outcome.record.runs:
         found = sorted(_files(str(outcome.home / files.RUNS / run), ""))
         if not {files.RESULT, files.FAILURE} & {name for name, *_ in found}:

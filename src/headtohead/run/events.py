@@ -134,6 +134,7 @@ class Analysed:
     next_pairs: int | None  # of the next analysis; None: this is the last
     seconds_left: float | None  # at most, until the last analysis
     folder: str  # of the study
+    seeds: tuple[int, ...] = ()  # of the pairs that were analysed
     id: str = ""
 
 

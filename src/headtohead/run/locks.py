@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headtohead.errors import InputError
 from headtohead.run import files, store
 from headtohead.run.results import DAMAGED, JsonObject
 from headtohead.run.studies import StudyRecord
@@ -94,9 +95,9 @@ def read_lock(folder: Path) -> LockedPlan | None:
         plan = LockedPlan.from_json(data["plan"])
         unchanged = plan.hash == data["hash"]
     except (OSError, *DAMAGED):
-        raise store.unreadable(path, "restore it, or delete it to work without a locked plan") from None
+        raise store.unreadable(path, "restore it, or work without a locked plan") from None
     if not unchanged:
-        raise store.unreadable(path, "it was changed after it was locked: restore it, or delete it")
+        raise InputError(f"{path} was changed after it was locked: restore it, or delete it to work without it")
     return plan
 
 
@@ -123,7 +124,7 @@ def as_run(record: StudyRecord, locked: LockedPlan) -> LockedPlan:
         analyses=list(planned.analyses),
         rule=planned.rule,
         alpha=planned.alpha,
-        seeds=list(record.seeds) if len(record.seeds) > len(locked.seeds) else locked.seeds,
+        seeds=locked.seeds if list(record.seeds) == locked.seeds[: len(record.seeds)] else list(record.seeds),
         tuning=locked.tuning if bool(record.tuning) == bool(locked.tuning) else {},
         exclusions=EXCLUSIONS,
         data={**locked.data, "content": record.made_on.get("content", "")},

@@ -213,12 +213,33 @@ def _by_seed(runs: dict[int, str]) -> dict[str, str]:
     return {str(seed): run for seed, run in runs.items()}
 
 
+def _checked(record: StudyRecord) -> StudyRecord:
+    """Refuse values of wrong types: verdicts are computed from them much later."""
+    shown, design = record.history, record.planned
+    texts = [*record.later, *record.asked_by, record.locked, record.question, record.metric, *(a.metric for a in shown)]
+    counts = [*record.seeds, *design.analyses, *(n for a in shown for n in a.pairs.values())]
+    margins = [record.margin, *(a.margin for a in shown)]
+    right = (
+        all(isinstance(text, str) for text in texts)
+        and all(type(count) is int for count in counts)
+        and all(margin is None or isinstance(margin, int | float | str) for margin in margins)
+        and (record.published is None or isinstance(record.published, int | float))
+        and record.tables
+        and all(table.arms for table in record.tables)
+        and record.seeds
+        and 0 < design.alpha < 1
+    )
+    if not right:
+        raise TypeError
+    return record
+
+
 def read_study(folder: Path) -> StudyRecord:
     path = folder / files.STUDY
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         newer = data["format"] > FORMAT
-        record = None if newer else StudyRecord.from_json(data)
+        record = None if newer else _checked(StudyRecord.from_json(data))
     except (OSError, *DAMAGED):
         raise store.unreadable(path, "run the study again") from None
     if record is None:

@@ -112,12 +112,14 @@ def compare_all(
     better: Way = "lower",
     design: Design | None = None,
     later: Collection[str] = (),
+    ended: int | None = None,
 ) -> dict[str, Verdict]:
     """Compare several arms with one control over the same seeds.
 
     A missing value (nan) of an arm leaves the pair out for that arm only. `design` lists the planned analyses; without
     it there is one, of all pairs. Arms in `later` were added after the first analysis: only the test for unplanned
-    analyses judges them.
+    analyses judges them. Planned analyses use the first `ended` pairs, because later pairs still have runs to
+    train; without it, they use all pairs.
     """
     if margin is not None:
         margin = _number("margin", margin)
@@ -143,7 +145,7 @@ def compare_all(
     margin = None if margin is None else margin / unit
     design = design or Design((max(2, len(base)),), reserve=0.0)
     planned = [k for k, name in enumerate(arms) if name not in later]
-    judged = dict(zip(planned, judge(differences[:, planned], design, margin), strict=True))
+    judged = dict(zip(planned, judge(differences[:ended, planned], design, margin), strict=True))
     compared = max(1, int(np.isfinite(differences).any(axis=0).sum()))  # an arm without a pair is no comparison
     table = _Table(design, margin, better, compared)
     return {

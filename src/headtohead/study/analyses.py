@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,9 +22,17 @@ DRAWS = 400  # simulated continuations of an arm
 USUAL_OTHER = 2.0  # seconds of a run outside its steps, before anything is measured
 
 
-def analyse(outcome: Outcome, pairs: int, *, futility: bool, jobs: int, last: bool) -> Analysed:
-    """Judge a study after `pairs` pairs, or after more if the store has them."""
-    design, pairs = outcome.record.planned, max(pairs, len(outcome.record.seeds))
+def load_without(folder: Path, to_come: Collection[int]) -> Outcome:
+    """The outcome as it was before the pairs of later analyses, of which an interrupted study has some already. So a
+    study that continues repeats its earlier analyses exactly."""
+    outcome = load_outcome(folder)
+    seeds = tuple(seed for seed in outcome.record.seeds if seed not in to_come)
+    return Outcome(folder, dataclasses.replace(outcome.record, seeds=seeds))
+
+
+def analyse(outcome: Outcome, *, futility: bool, jobs: int, last: bool) -> Analysed:
+    """Judge the pairs of an outcome: which arms are decided, and which are trained further."""
+    design, pairs = outcome.record.planned, len(outcome.record.seeds)
     decided: dict[str, str] = {}
     stopped: dict[str, str] = {}
     still_open: list[str] = []
@@ -33,14 +42,18 @@ def analyse(outcome: Outcome, pairs: int, *, futility: bool, jobs: int, last: bo
             decided[name] = words[0]
         elif _lost(outcome, name) > LOST:
             stopped[name] = "too many of its runs diverged, collapsed or failed"
+        elif _lost(outcome, outcome.verdicts.control) > LOST:
+            stopped[name] = "too many of the control's runs diverged, collapsed or failed"
         elif futility and all(chance_of_verdict(row.verdict, design) < HOPELESS for row in rows):
             stopped[name] = f"futility: its chance of a verdict is below {100 * HOPELESS:.0f} %"
         else:
             still_open.append(name)
+    if last:
+        stopped |= dict.fromkeys(still_open, "this was the last analysis")
+        still_open = []
     numbers = [n for n, point in enumerate(design.analyses, start=1) if point <= pairs]
     number = numbers[-1] if numbers else 0
     later = [point for point in design.analyses if point > pairs]
-    more = bool(still_open) and not last
     return Analysed(
         number=number,
         of=len(design.analyses),
@@ -49,11 +62,12 @@ def analyse(outcome: Outcome, pairs: int, *, futility: bool, jobs: int, last: bo
         decided=decided,
         open=tuple(still_open),
         stopped=stopped,
-        next_pairs=later[0] if later and more else None,
+        next_pairs=later[0] if later and still_open else None,
         seconds_left=_seconds(outcome, (len(still_open) + 1) * (design.pairs - pairs), jobs)
-        if later and more
+        if later and still_open
         else None,
         folder=str(outcome.folder),
+        seeds=outcome.record.seeds,
     )
 
 
@@ -109,16 +123,16 @@ def chance_of_verdict(v: Verdict, design: Design) -> float:
 # -- what was shown ----------------------------------------------------------------------------------------------------
 
 
-def note_analysis(folder: Path, number: int) -> None:
-    """Write into study.json that its verdicts were shown, unless the same verdicts were shown last."""
-    outcome = load_outcome(folder)
-    if not len(outcome.verdicts):
-        return
-    shown = _shown(outcome, number)
+def note_analysis(analysed: Analysed) -> None:
+    """Write into study.json that its verdicts were shown, unless the same verdicts were shown before."""
+    folder = Path(analysed.folder)
     with store.lock(folder, patience=30):
         record = read_study(folder)
-        last = record.history[-1] if record.history else None
-        if last is None or dataclasses.replace(last, when=shown.when, number=number) != shown:
+        outcome = Outcome(folder, dataclasses.replace(record, seeds=analysed.seeds))
+        if not len(outcome.verdicts):
+            return
+        shown = _shown(outcome, analysed.number)
+        if not any(dataclasses.replace(known, when=shown.when) == shown for known in record.history):
             write_study(folder, dataclasses.replace(record, history=(*record.history, shown)))
 
 

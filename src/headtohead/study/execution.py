@@ -14,7 +14,6 @@ from typing import TypeAlias
 from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import check_set
-from headtohead.outcome.outcome import load_outcome
 from headtohead.run import files, store
 from headtohead.run.events import Analysed, Event, Stage
 from headtohead.run.executors.execution import Execution, train_all
@@ -31,7 +30,7 @@ from headtohead.run.studies import (
 )
 from headtohead.spec import code_of
 from headtohead.study import tuning
-from headtohead.study.analyses import analyse, seconds_until, was_shown
+from headtohead.study.analyses import analyse, load_without, seconds_until, was_shown
 from headtohead.study.layout import Layout, layout_of
 from headtohead.study.lengths import train_lengths
 from headtohead.study.study import Study
@@ -78,9 +77,9 @@ def train_study(study: Study, execution: Execution | None = None, *, home: Path 
         yield Stage("runs", part.cells(), warnings=about_data)
         if not (yield from train_all(execute, part.in_order(), home)):
             return
-        outcome = load_outcome(folder)
+        outcome = load_without(folder, study.all_seeds[pairs:])
         jobs = how.jobs or 1
-        found = analyse(outcome, pairs, futility=study.futility, jobs=jobs, last=following is None)
+        found = analyse(outcome, futility=study.futility, jobs=jobs, last=following is None)
         if following is not None and found.open:
             needed = seconds_until(outcome, len(found.open), following - pairs, jobs)
             if how.budget is not None and needed and time.monotonic() - begun + needed > how.budget:
@@ -166,7 +165,7 @@ def record_of(
     for title, arms in layout.tables:
         rows = [ArmRecord(a.variant.name, a.variant.differs, a.variant.arm.to_json(), _ids(a.runs)) for a in arms]
         if before is not None:
-            rows = [_with_earlier_runs(row, before, title) for row in rows]
+            rows = [_with_earlier_runs(row, before, title, study.all_seeds, folder.parent.parent) for row in rows]
             rows += _dropped(before, title, rows, folder.parent.parent)
         tables.append(TableRecord(title, tuple(rows)))
     corpus = study.control.data.corpus
@@ -197,22 +196,24 @@ def record_of(
         later=_later(tables, before) if before is not None and shown else (),
         asked_by=before.asked_by if before is not None else _asked_by(study, folder, tables[0].control),
         published=study.published,
-        locked="" if locked is None else locked.hash,
+        locked=locked.hash if locked is not None else before.locked if before is not None and shown else "",
         lengths=before.lengths if before is not None and before.made_on == made_on else {},
     )
 
 
-def _with_earlier_runs(row: ArmRecord, before: StudyRecord, title: str) -> ArmRecord:
-    """The arm with the pairs that it had before, in their order, then the new ones."""
+def _with_earlier_runs(row: ArmRecord, before: StudyRecord, title: str, seeds: Sequence[int], home: Path) -> ArmRecord:
+    """The arm with the pairs that it had before, in their order, then the new ones. A run that was not trained stays
+    only if the study still has its seed."""
     old = next((table.arms for table in before.tables if table.title == title), ())
     runs = next((arm.runs for arm in old if arm.spec == store.plain(row.spec)), {})
-    return dataclasses.replace(row, runs=runs | row.runs)
+    kept = {seed: run for seed, run in runs.items() if seed in seeds or store.Record.at(home, run).has_ended}
+    return dataclasses.replace(row, runs=kept | row.runs)
 
 
 def _seeds(tables: list[TableRecord], before: StudyRecord | None) -> tuple[int, ...]:
     """The seeds of the control, in the order of their pairs."""
-    earlier = before.seeds if before is not None else ()
-    return tuple(dict.fromkeys([*earlier, *(seed for table in tables for seed in table.control.runs)]))
+    earlier, now = before.seeds if before is not None else (), [s for table in tables for s in table.control.runs]
+    return tuple(dict.fromkeys([*(seed for seed in earlier if seed in now), *now]))
 
 
 def _asked_by(study: Study, folder: Path, control: ArmRecord) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import FIGURES, better_way, figure_of, read_amount
 from headtohead.spec import Spec
-from headtohead.stats import FIXED_PAIRS, LEAST_PAIRS, MAX_PAIRS, Design, Rule, sequential_design
+from headtohead.stats import FIXED_PAIRS, LEAST_PAIRS, MAX_PAIRS, MOST_PAIRS, Design, Rule, sequential_design
 from headtohead.training.arm import Arm
 
 if TYPE_CHECKING:
@@ -120,6 +120,12 @@ class Study:
             )
         if not isinstance(self.max_pairs, int) or isinstance(self.max_pairs, bool):
             raise InputError(f"max_pairs is a number of pairs, such as {MAX_PAIRS}, not {self.max_pairs!r}")
+        for name, count in (("seeds", self.seeds), ("max_pairs", self.max_pairs)):
+            if isinstance(count, int) and count > MOST_PAIRS:
+                raise InputError(f"{name} is at most {MOST_PAIRS:,}, not {count:,}")
+        for name, value in (("futility", self.futility), ("again", self.again), ("chaos", self.chaos)):
+            if not isinstance(value, bool) and not (name == "chaos" and value is None):
+                raise InputError(f"{name} is True or False, not {value!r}")
         real = isinstance(self.published, int | float) and not isinstance(self.published, bool)
         if self.published is not None and not (real and math.isfinite(self.published)):
             raise InputError(f"published is a difference, such as -0.097, not {self.published!r}")

@@ -61,7 +61,7 @@ def train_and_load(study: Study, execution: Execution, home: Path, listen: Liste
         if isinstance(event, Started):
             trained.add(event.id)
         elif isinstance(event, Analysed):
-            note_analysis(Path(event.folder), event.number)
+            note_analysis(event)
         elif isinstance(event, StudyTrained):
             folder = event.folder
     if folder is None:
