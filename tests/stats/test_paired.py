@@ -540,6 +540,11 @@ def test_a_constant_difference_has_a_verdict(shift):
     assert compare(np.zeros(6), np.full(6, shift), 2.0).verdict == "equivalent"
 
 
+def test_rounding_errors_are_no_difference():
+    found = compare(SIX, np.nextafter(SIX, np.inf))
+    assert (found.difference, found.sd, found.p, found.verdict) == (0, 0, 1.0, "unresolved")
+
+
 def test_a_constant_control_has_no_correlation():
     found = compare([3.0] * 6, SIX)
     assert found.correlation is None

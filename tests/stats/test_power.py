@@ -62,6 +62,8 @@ def test_less_error_costs_power(n):
     assert chances[0] < chances[-1] - 0.05
     assert detectable(n, alpha=0.03) > detectable(n)
     assert pairs_for(0.7, alpha=0.01) > pairs_for(0.7)
+    fewest = next(k for k in itertools.count() if power(0.7, k, alpha=0.01) >= 0.8)
+    assert pairs_for(0.7, alpha=0.01) == fewest
     assert pairs_for_equivalence(0.7, alpha=0.01) > pairs_for_equivalence(0.7)
 
 

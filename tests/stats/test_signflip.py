@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats as distributions
 
 from headtohead.stats import EXACT_PAIRS, sign_patterns
-from headtohead.stats.signflip import alone, t_squared, t_squared_of
+from headtohead.stats.signflip import _all_products, alone, t_squared, t_squared_of
 from helpers.verdicts import few
 
 
@@ -44,6 +44,12 @@ def test_patterns_of_a_group_are_fair_and_uncorrelated(n):
     both = np.concatenate([sign_patterns(n), -sign_patterns(n)])
     assert (both.mean(axis=0) == 0).all()
     assert np.array_equal(both.T @ both / len(both), np.eye(n)), "two pairs are never flipped together always"
+
+
+def test_later_signs_are_products_of_odd_numbers_of_signs():
+    """So that the opposite of a pattern is a pattern."""
+    assert all(len(chosen) % 2 == 1 and len(chosen) > 1 for chosen in _all_products())
+    assert len(set(_all_products())) == 2 ** (EXACT_PAIRS - 1) - EXACT_PAIRS
 
 
 def test_patterns_of_fewer_pairs_continue_in_those_of_more():
