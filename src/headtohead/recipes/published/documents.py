@@ -176,6 +176,7 @@ nano_run = Arm(
 
 # What of several claims' designs was changed after results had been seen
 OWN_START = "The model started as ours do; it starts as the report's does now."
+RULE = " The tuned or changed form decided as well; the report's own comparison alone decides now."
 VOCABULARY = "Words were those of the running text alone; they are the reports' now."
 
 ANOTHER = "another corpus and vocabulary, and another long sample"
