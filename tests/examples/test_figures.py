@@ -27,6 +27,8 @@ ALLOWED = (
     "95 % interval",
     "90 % interval",
     "80 % power",
+    "the upper end of its 80 % interval",
+    "rises over the first 30 % of the steps",
     "The goal on SST-2 was 89.5 %",
     "in order: 80 %, 10 %, 10 %",
     "by content: 80 %, 10 %, 10 %",

@@ -94,7 +94,7 @@ def test_a_kept_summary_is_small_and_the_same_to_single_precision(items: Items):
     assert joined([back]).losses == pytest.approx(joined([found]).losses, rel=1e-6)
 
 
-def test_joined_texts_have_at_most_twelve_clusters_and_weigh_by_tokens():
+def test_joined_texts_have_twelve_clusters_weighted_by_tokens():
     sets = [Summary.of(text_items(n, windows)) for n, windows in enumerate((400, 600, 250))]
     found = joined(sets)
     assert len(found.weights) == 12

@@ -22,7 +22,7 @@ GRID = (0.0005, 0.001, 0.002)
 
 @pytest.fixture
 def positions(text) -> Study:
-    return study(text, vary={"model.position": ["Learned", "Rope"]}, seeds=6)
+    return study(text, "train.optimizer.lr=0.001", vary={"model.position": ["Learned", "Rope"]}, seeds=6)
 
 
 def test_auto_is_a_grid_around_the_controls_rate(positions):
@@ -42,7 +42,7 @@ def test_a_study_of_rates_is_refused():
         grid_of(Study("?", Arm(), {"train.optimizer.lr": [1e-3, 2e-3]}), "auto")
     with pytest.raises(InputError, match="different learning rates"):
         grid_of(Study("?", Arm(), {"train.optimizer": ["AdamW", "SGD(lr=0.5)"]}), "auto")
-    assert grid_of(Study("?", Arm(), {"train.optimizer": ["AdamW(lr=0.001)", "SGD(lr=0.001)"]}), "auto")
+    assert grid_of(Study("?", Arm(), {"train.optimizer": ["AdamW(lr=0.003)", "SGD(lr=0.003)"]}), "auto")
 
 
 def test_all_arms_are_trained_at_all_rates(positions):

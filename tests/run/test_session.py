@@ -129,13 +129,14 @@ def test_the_test_text_changes_nothing_before_the_end(text: Path, home: Path, tm
 
 
 def test_snapshots_are_the_weights_of_their_step(text: Path, home: Path) -> None:
-    made = trained_record(run_on(text, "train.steps=9", "evaluate.snapshots=(0, 4, 9)"), home)
+    constant = "train.schedule=Constant"
+    made = trained_record(run_on(text, "train.steps=9", "evaluate.snapshots=(0, 4, 9)", constant), home)
     end = load_trained(made).model.state_dict()
     by_step = {step: load_trained(made, step=step).model.state_dict() for step in (0, 4, 9)}
     assert all(torch.equal(by_step[9][k], end[k]) for k in end)
     assert not torch.equal(by_step[0]["head.weight"], by_step[4]["head.weight"])
     # a run of four steps ends where the snapshot of step 4 was taken: the schedule is constant
-    short = load_trained(trained_record(run_on(text, "train.steps=4"), home)).model.state_dict()
+    short = load_trained(trained_record(run_on(text, "train.steps=4", constant), home)).model.state_dict()
     assert all(torch.equal(by_step[4][k], short[k]) for k in end)
     fresh = type(load_trained(made).model)(made_spec(made).arm.model, 258, 0).state_dict()
     assert all(torch.equal(by_step[0][k], fresh[k]) for k in end)
@@ -285,6 +286,7 @@ def test_a_run_keeps_a_copy_of_its_parts_file_and_loads_it(text: Path, home: Pat
 
 # a rate so high that later looks are worse than earlier ones
 WILD = ["train.steps=24", "evaluate.every=3", "evaluate.along=none", "train.optimizer=AdamW(lr=1, betas=(0.9, 0.9))"]
+WILD += ["train.schedule=Constant", "train.clip=none"]
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_windows_of_different_clusters_share_no_token(block: int, text: int, sha
 
 
 @pytest.mark.parametrize("text", [32 * 48, 32 * 100 + 5, 32 * 1000])
-def test_windows_side_by_side_are_all_in_a_cluster_of_nearly_equal_length(text: int):
+def test_windows_side_by_side_make_clusters_of_equal_length(text: int):
     starts = np.arange(0, text - 1, 32)
     tokens = np.minimum(32, text - 1 - starts)
     found = stretches(starts, tokens)
@@ -71,7 +71,7 @@ def test_merged_clusters_keep_their_order_and_are_as_many_as_asked():
     assert merged(np.arange(5), 0).tolist() == [0] * 5
 
 
-def test_labelled_texts_are_in_groups_of_equal_size_with_mixed_neighbours():
+def test_labelled_texts_make_groups_of_equal_size():
     found = groups(750)
     sizes = np.bincount(found)
     assert len(sizes) == MOST_GROUPS

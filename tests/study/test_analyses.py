@@ -224,11 +224,11 @@ def test_a_killed_study_continues(home: Path, number: int):
 
 def test_a_budget_stops_with_its_reason_and_more_time_continues(text: Path, home: Path):
     made = sequential(text)
-    events = carried(made, home, budget=1.0)
+    events = carried(made, home, budget=0.001)
     (only,) = events_of(Analysed, events)
     assert only.open == ()
     assert only.next_pairs is only.seconds_left is None
-    assert only.stopped == {"null": "the budget of 1 s does not allow 2 more pairs"}
+    assert only.stopped == {"null": "the budget of 0 s does not allow 2 more pairs"}
     assert only.decided == {"fast": "better"}
     rest = carried(made, home, budget=3600)
     assert len(events_of(Started, rest)) == 4
