@@ -37,6 +37,7 @@ def report(
     It loads the models, audits them, and shows attention maps and generated text; --quick leaves this out. A page that
     is up to date is not written again.
     """
+    from headtohead.outcome.history import note_shown
     from headtohead.outcome.outcome import load_outcome
     from headtohead.report import up_to_date
     from headtohead.run import files, store
@@ -52,6 +53,9 @@ def report(
         folder = folder_named(study)
     else:
         folder = find_study(study, store.home())
+    outcome = load_outcome(folder)
+    with suppress(OSError):  # a store that cannot be written to
+        note_shown(outcome)
     outcome = load_outcome(folder)
     if figures is not None:
         from headtohead.report import printed

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
+from headtohead.outcome.history import note_shown
 from headtohead.outcome.outcome import ArmVerdict, Outcome, load_outcome
 from headtohead.run import store
 from headtohead.run.events import Analysed
-from headtohead.run.studies import AnalysisRecord, StudyRecord, read_study, write_study
+from headtohead.run.studies import StudyRecord, read_study
 from headtohead.stats import LEAST_PAIRS, Design, Verdict, t_quantile
 
 HOPELESS = 0.1  # chance of a verdict below which an arm is stopped for futility
@@ -124,28 +124,9 @@ def chance_of_verdict(v: Verdict, design: Design) -> float:
 
 
 def note_analysis(analysed: Analysed) -> None:
-    """Write into study.json that its verdicts were shown, unless the same verdicts were shown before."""
+    """Write into study.json that the verdicts of this analysis were shown."""
     folder = Path(analysed.folder)
-    with store.lock(folder, patience=30):
-        record = read_study(folder)
-        outcome = Outcome(folder, dataclasses.replace(record, seeds=analysed.seeds))
-        if not len(outcome.verdicts):
-            return
-        shown = _shown(outcome, analysed.number)
-        if not any(dataclasses.replace(known, when=shown.when) == shown for known in record.history):
-            write_study(folder, dataclasses.replace(record, history=(*record.history, shown)))
-
-
-def _shown(outcome: Outcome, number: int) -> AnalysisRecord:
-    rows = outcome.verdicts
-    return AnalysisRecord(
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-        pairs={row.arm: row.verdict.pairs for row in rows},
-        metric=outcome.metric,
-        margin=outcome.record.margin,
-        verdicts={row.arm: row.verdict.verdict for row in rows},
-        number=number,
-    )
+    note_shown(Outcome(folder, dataclasses.replace(read_study(folder), seeds=analysed.seeds)), analysed.number)
 
 
 def was_shown(record: StudyRecord | None) -> bool:
