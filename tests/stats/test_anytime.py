@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headtohead.stats.anytime import KAPPAS, anytime_interval, anytime_p, capital
+from headtohead.stats.anytime import KAPPAS, anytime_interval, anytime_p, capital, reserve_parts
 from helpers.verdicts import few
 
 
@@ -116,3 +117,13 @@ def test_too_few_pairs_or_no_error_give_no_interval():
     nothing = (-math.inf, math.inf)
     assert anytime_interval(d[:1], 0.05) == anytime_interval(d, 0.0) == anytime_interval(d[:0], 0.05) == nothing
     assert anytime_interval(d[:4], 0.005) == nothing, "four pairs multiply the capital by 16 at most"
+
+
+@pytest.mark.parametrize("planned", [1, 2, 5])
+@pytest.mark.parametrize("later", [0, 1, 3, 200])
+def test_the_parts_of_the_reserve_never_exceed_it(planned, later):
+    parts = reserve_parts(planned, later)
+    assert len(parts) == planned + later
+    assert sum(Fraction(1, part) for part in parts) <= 1
+    assert parts == sorted(parts[:planned]) + sorted(parts[planned:])
+    assert parts[:planned] == reserve_parts(planned, 0), "an arm that is added changes no other"

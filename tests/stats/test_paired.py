@@ -240,7 +240,7 @@ def test_before_the_first_analysis_only_the_reserve_decides():
     found = compare_all(control, arms, design=Design((8,)))
     assert {(v.verdict, v.analysis, v.spent) for v in found.values()} == {("unresolved", 0, 0.0)}
     assert {(v.low, v.high) for v in found.values()} == {(-math.inf, math.inf)}
-    assert all(v.p == min(1.0, anytime_p(arms[k] - control, 3) / 0.1) > 0.05 for k, v in found.items())
+    assert all(v.p == min(1.0, anytime_p(arms[k] - control, 2 * 3) / 0.1) > 0.05 for k, v in found.items())
 
 
 def test_unplanned_pairs_are_judged_with_the_reserve():
@@ -254,14 +254,14 @@ def test_unplanned_pairs_are_judged_with_the_reserve():
     d = arms["a"] - control
     assert planned.verdict == "unresolved"
     assert (found.verdict, found.planned, found.pairs, found.analysis) == ("worse", False, 30, 1)
-    low, high = anytime_interval(d, 0.005, 2)
+    low, high = anytime_interval(d, 0.005, 2 * 2)
     assert found.low == pytest.approx(max(planned.low, low), abs=1e-6)
     assert found.high == pytest.approx(min(planned.high, high), abs=1e-6)
-    assert found.p == pytest.approx(min(planned.p, anytime_p(d, 2) / 0.1))
+    assert found.p == pytest.approx(min(planned.p, anytime_p(d, 2 * 2) / 0.1))
     assert found.low > 0
     assert found.p < 0.05
     assert found.estimate == found.difference == pytest.approx(d.mean())
-    inner = anytime_interval(d, 0.01, 2)
+    inner = anytime_interval(d, 0.01, 2 * 2)
     assert found.inner_low == pytest.approx(max(planned.inner_low, inner[0]), abs=1e-6)
     assert found.inner_high == pytest.approx(min(planned.inner_high, inner[1]), abs=1e-6)
 
@@ -281,8 +281,8 @@ def test_later_arms_are_judged_by_the_reserve_only():
     design = Design((8,))
     found = compare_all(control, {"first": first, "second": second}, design=design, later={"second"})
     late = found["second"]
-    assert (late.low, late.high) == pytest.approx(anytime_interval(second - control, 0.005, 2), abs=1e-6)
-    assert late.p == pytest.approx(anytime_p(second - control, 2) / 0.1)
+    assert (late.low, late.high) == pytest.approx(anytime_interval(second - control, 0.005, 2 * 2), abs=1e-6)
+    assert late.p == pytest.approx(anytime_p(second - control, 2 * 2) / 0.1)
     assert (late.verdict, late.planned, late.analysis, late.spent) == ("worse", False, 0, 0.0)
     eight = {"first": first[:8], "second": second[:8]}
     short = compare_all(control[:8], eight, design=design, later=["second"])

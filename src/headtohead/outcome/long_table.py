@@ -31,6 +31,7 @@ from headtohead.run.store import Record, one_line_write_errors
 from headtohead.run.studies import StudyRecord
 from headtohead.stats import Verdict
 from headtohead.stats.design import LEAST_PAIRS
+from headtohead.stats.paired import parts_of_reserve
 from headtohead.stats.sequential import t_rule_limits
 from headtohead.stats.signflip import EXACT_PAIRS, sign_products
 
@@ -41,7 +42,8 @@ Format = Literal["csv", "parquet"]
 COLUMNS = ("table", "arm", "seed", "run", "source", "step", "item", "metric", "value")
 NEW_RUN, PERTURBED = "control, new run", "control, perturbed"  # arms of the noise floors
 SCRIPTS = ("verdicts.py", "verdicts.R")
-ANSWERS = ("table", "control", "arm", "added_later", "margin", "pairs", "difference", "low", "high", "p", "verdict")
+ARM = ("table", "control", "arm", "added_later", "reserve_parts", "margin")
+ANSWERS = (*ARM, "pairs", "difference", "low", "high", "p", "verdict")
 LIMITS = ("table", "place", "analysis", "limit", "limit_for_equivalence")
 
 # -- the long table ----------------------------------------------------------------------------------------------------
@@ -202,9 +204,10 @@ def _design(record: StudyRecord) -> dict[str, Any]:
 def _answers(record: StudyRecord, verdicts: Mapping[str, Mapping[str, Verdict]]) -> Iterator[tuple[Any, ...]]:
     for title, arms in verdicts.items():
         control = record.table(title).control.name
+        parts = parts_of_reserve({arm: v.pairs > 0 for arm, v in arms.items()}, record.later)
         for arm, v in arms.items():
             later = "yes" if arm in record.later else "no"
-            yield title, control, arm, later, v.margin, v.pairs, v.difference, v.low, v.high, v.p, v.verdict
+            yield title, control, arm, later, parts[arm], v.margin, v.pairs, v.difference, v.low, v.high, v.p, v.verdict
 
 
 def _limits(record: StudyRecord, runs: Sequence[tuple[str, str, RunRow]]) -> Iterator[tuple[Any, ...]]:

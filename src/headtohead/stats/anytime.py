@@ -18,6 +18,12 @@ from headtohead.stats.intervals import not_excluded
 KAPPAS = (0.5, 1.5, 4.5)  # best for effects of about 0.45, 1.1 and 2 standard deviations of the differences
 
 
+def reserve_parts(planned: int, later: int) -> list[int]:
+    """The numbers by which the reserved error is divided for each arm, the planned arms first. Planned arms share one
+    half of it. The j-th arm that is added later gets 1 / (j (j + 1)) of the other half, so any number may be added."""
+    return [2 * planned] * planned + [2 * j * (j + 1) for j in range(1, later + 1)]
+
+
 def capital(d: np.ndarray) -> float:
     """The largest logarithm of the capital after any pair; nan values are left out."""
     d = d[np.isfinite(d)]
@@ -35,17 +41,17 @@ def capital(d: np.ndarray) -> float:
     return max(0.0, float(paths.max()))
 
 
-def anytime_p(d: np.ndarray, arms: int = 1) -> float:
-    """A p-value that holds after any number of analyses, corrected for the number of arms."""
-    return min(1.0, arms * math.exp(-capital(d)))
+def anytime_p(d: np.ndarray, parts: int = 1) -> float:
+    """A p-value that holds after any number of analyses, for the error divided by `parts`."""
+    return min(1.0, parts * math.exp(-capital(d)))
 
 
-def anytime_interval(d: np.ndarray, error: float, arms: int = 1) -> tuple[float, float]:
-    """The differences that the test never excluded, for an error shared by all arms."""
+def anytime_interval(d: np.ndarray, error: float, parts: int = 1) -> tuple[float, float]:
+    """The differences that the test never excluded, for the error divided by `parts`."""
     kept = d[np.isfinite(d)]
     if len(kept) < 2 or not error > 0:
         return -math.inf, math.inf
-    needed = math.log(arms / error)
+    needed = math.log(parts / error)
     mean, unit = float(kept.mean()), float(kept.std(ddof=1)) / math.sqrt(len(kept))
     if not unit > 0:
         return (mean, mean) if capital(np.ones(len(kept))) >= needed else (-math.inf, math.inf)

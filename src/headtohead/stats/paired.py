@@ -20,7 +20,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from headtohead.errors import InputError
-from headtohead.stats.anytime import anytime_interval, anytime_p
+from headtohead.stats.anytime import anytime_interval, anytime_p, reserve_parts
 from headtohead.stats.design import ALPHA, LEAST_PAIRS, Design
 from headtohead.stats.intervals import interval
 from headtohead.stats.power import detectable, pairs_for_equivalence
@@ -146,12 +146,23 @@ def compare_all(
     design = design or Design((max(2, len(base)),), reserve=0.0)
     planned = [k for k, name in enumerate(arms) if name not in later]
     judged = dict(zip(planned, judge(differences[:ended, planned], design, margin), strict=True))
-    compared = max(1, int(np.isfinite(differences).any(axis=0).sum()))  # an arm without a pair is no comparison
-    table = _Table(design, margin, better, compared)
-    return {
-        name: _scaled(unit, table.verdict(base, values, judged.get(k, NOT_JUDGED)))
-        for k, (name, values) in enumerate(arms.items())
-    }
+    has_pairs = {name: bool(np.isfinite(values - base).any()) for name, values in arms.items()}
+    compared = max(1, sum(has_pairs.values()))  # an arm without a pair is no comparison
+    parts = parts_of_reserve(has_pairs, later)
+    found = {}
+    for k, (name, values) in enumerate(arms.items()):
+        rule = _Rule(design, margin, better, compared, parts[name])
+        found[name] = _scaled(unit, rule.verdict(base, values, judged.get(k, NOT_JUDGED)))
+    return found
+
+
+def parts_of_reserve(arms: Mapping[str, bool], later: Collection[str]) -> dict[str, int]:
+    """The number by which the reserved error is divided for each arm. `arms` says which of them have a pair: an arm
+    without one is no comparison."""
+    planned = [name for name, compared in arms.items() if compared and name not in later]
+    added = [name for name in later if arms.get(name)]
+    found = dict(zip([*planned, *added], reserve_parts(len(planned), len(added)), strict=True))
+    return {name: found.get(name, 1) for name in arms}
 
 
 def _number(name: str, value: Any) -> float:
@@ -205,13 +216,14 @@ def _scaled(unit: float, v: Verdict) -> Verdict:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """What the verdicts of one table share."""
+class _Rule:
+    """How one arm of a table is judged."""
 
     design: Design
     margin: float | None
     better: Way
-    arms: int
+    arms: int  # of the table
+    parts: int  # by which the reserved error is divided for this arm
 
     def verdict(self, control: np.ndarray, variant: np.ndarray, judged: Judged) -> Verdict:
         if judged.state != "open":  # later pairs do not change the verdict of a planned analysis
@@ -260,7 +272,7 @@ class _Table:
         )
 
     def _anytime(self, d: np.ndarray, factor: float) -> tuple[float, float]:
-        return anytime_interval(d, factor * self.design.alpha * self.design.reserve, self.arms)
+        return anytime_interval(d, factor * self.design.alpha * self.design.reserve, self.parts)
 
     def _p(self, d: np.ndarray, judged: Judged) -> float:
         """The smaller p of the two tests, each corrected for its share of the error."""
@@ -269,7 +281,7 @@ class _Table:
         reserve = self.design.reserve
         p = judged.p / (1 - reserve) if judged.analysis else 1.0
         if reserve and judged.state == "open" and len(d):
-            p = min(p, anytime_p(d, self.arms) / reserve)
+            p = min(p, anytime_p(d, self.parts) / reserve)
         return float(min(1.0, p))
 
 

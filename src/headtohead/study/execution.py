@@ -230,10 +230,16 @@ def _asked_by(study: Study, folder: Path, control: ArmRecord) -> tuple[str, ...]
 
 
 def _later(tables: list[TableRecord], before: StudyRecord) -> tuple[str, ...]:
-    """Arms that were added after verdicts had been shown. They were no part of the plan."""
+    """Arms that were added after verdicts had been shown, in the order in which they were added. They were no part of
+    the plan."""
     known = [arm.spec for arm in before.arms if arm.name not in before.later]
-    added = [arm.name for table in tables for arm in table.arms[1:] if store.plain(arm.spec) not in known]
-    return tuple(dict.fromkeys(added))
+    earlier = [arm.spec for name in before.later for arm in before.arms if arm.name == name]
+    places: dict[str, int] = {}
+    for arm in (arm for table in tables for arm in table.arms[1:]):
+        spec = store.plain(arm.spec)
+        if spec not in known:
+            places.setdefault(arm.name, earlier.index(spec) if spec in earlier else len(earlier))
+    return tuple(sorted(places, key=places.__getitem__))
 
 
 def _dropped(before: StudyRecord, title: str, rows: list[ArmRecord], home: Path) -> list[ArmRecord]:

@@ -163,16 +163,15 @@ is_within <- function(inner, margin) !is.na(margin) && -margin < inner[1] && inn
 overlap <- function(a, b) c(max(a[1], b[1]), min(a[2], b[2]))
 
 # The verdict on each arm. Arms in `later` were added after an analysis, so only the anytime test judges them.
-judge <- function(d, later, margin, design, folder) {
+judge <- function(d, later, parts, margin, design, folder) {
   planned <- planned_analyses(d, setdiff(seq_len(ncol(d)), later), margin, design, folder)
-  compared <- max(1, sum(colSums(!is.na(d)) > 0)) # arms with a pair
   reserve <- design$alpha * design$reserve # the error that is kept for the anytime test
   lapply(seq_len(ncol(d)), function(a) {
     p <- planned[[a]]
     own <- if (p$decided) d[seq_len(p$n), a] else d[, a]
     if (!p$decided && reserve > 0) {
-      p$interval <- overlap(p$interval, anytime_interval(own, compared / reserve))
-      p$inner <- overlap(p$inner, anytime_interval(own, compared / (2 * reserve)))
+      p$interval <- overlap(p$interval, anytime_interval(own, parts[a] / reserve))
+      p$inner <- overlap(p$inner, anytime_interval(own, parts[a] / (2 * reserve)))
     }
     pairs <- sum(!is.na(own))
     word <- "unresolved"
@@ -226,7 +225,7 @@ check <- function(folder) {
     d <- vapply(rows$arm, function(arm) values(arm) - values(control), numeric(length(seeds)))
     d <- matrix(d, nrow = length(seeds))
     d[!is.na(d) & abs(d) < 1e-12 * abs(values(control))] <- 0 # rounding errors
-    found <- judge(d, which(rows$added_later == "yes"), as.numeric(rows$margin[1]), design, folder)
+    found <- judge(d, which(rows$added_later == "yes"), as.numeric(rows$reserve_parts), as.numeric(rows$margin[1]), design, folder)
     cat(design$study, ": ", design$metric, " against ", control, if (nzchar(table)) " ", table, "\n", sep = "")
     for (a in seq_along(found)) {
       word <- not_by_survivors(found[[a]]$word, lost(control), lost(rows$arm[a]))

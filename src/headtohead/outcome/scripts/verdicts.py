@@ -180,19 +180,18 @@ def overlap(a, b):
     return max(a[0], b[0]), min(a[1], b[1])
 
 
-def judge(d, later, margin, design, folder):
+def judge(d, later, parts, margin, design, folder):
     """The verdict on each arm: (pairs, difference, interval, word). Arms in `later` were added after an analysis, so
     only the anytime test judges them."""
     planned = planned_analyses(d, [a for a in range(d.shape[1]) if a not in later], margin, design, folder)
-    compared = max(1, int(np.isfinite(d).any(axis=0).sum()))  # arms with a pair
     reserve = design["alpha"] * design["reserve"]  # the error that is kept for the anytime test
     verdicts = []
     for a in range(d.shape[1]):
         decided, n, interval, inner = planned.get(a, (False, 0, ANYTHING, ANYTHING))
         own = d[:n, a] if decided else d[:, a]
         if not decided and reserve:
-            interval = overlap(interval, anytime_interval(own, compared / reserve))
-            inner = overlap(inner, anytime_interval(own, compared / (2 * reserve)))
+            interval = overlap(interval, anytime_interval(own, parts[a] / reserve))
+            inner = overlap(inner, anytime_interval(own, parts[a] / (2 * reserve)))
         pairs, word = int(np.isfinite(own).sum()), "unresolved"
         if pairs >= design["fewest_pairs"] and excludes_zero(interval):
             word = "better" if (interval[1] < 0) == (design["better"] == "lower") else "worse"
@@ -244,10 +243,11 @@ def check(folder):
         d = np.column_stack([values[arm] - values[name] for arm in rows["arm"]])
         d[np.abs(d) < 1e-12 * np.abs(values[name])[:, None]] = 0  # rounding errors
         later = np.flatnonzero(rows["added_later"] == "yes")
+        parts = rows["reserve_parts"].astype(float).to_numpy()  # of the reserved error
         margin = float(rows["margin"].iloc[0]) if rows["margin"].iloc[0] else None
         print(f"{design['study']}: {design['metric']} against {name}{' ' * bool(table)}{table}")
         for row, (pairs, difference, (low, high), word) in zip(
-            rows.to_dict("records"), judge(d, later, margin, design, folder), strict=True
+            rows.to_dict("records"), judge(d, later, parts, margin, design, folder), strict=True
         ):
             word = not_by_survivors(word, lost[name], lost[row["arm"]])
             says = "as headtohead" if word == row["verdict"] else f"headtohead: {row['verdict']}"
