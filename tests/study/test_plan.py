@@ -222,3 +222,14 @@ def test_a_locked_study_keeps_no_reserve(text: Path, home: Path):
     outcome = shown(made, home)
     assert outcome.record.design == Design((6,), reserve=0.0)
     assert outcome.verdicts["null"].verdict.spent == pytest.approx(0.05)
+
+
+# -- from Python -------------------------------------------------------------------------------------------------------
+
+
+def test_a_study_plans_and_locks_itself(text: Path, home: Path):
+    """`study.plan` and `study.lock` do what `h2h plan` and `h2h plan --lock` do."""
+    made = null(text)
+    locked = made.lock(home)
+    assert locked == read_lock(folder_of(made, home)) == lock_plan(made, home=home)[0]
+    assert made.plan("5%", jobs=1, home=home) == plan_study(made, "5%", jobs=1, home=home)

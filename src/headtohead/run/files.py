@@ -7,7 +7,6 @@ RUNS = "runs"
 STUDIES = "studies"
 SEARCHES = "searches"
 AUDITS = "audits"
-TRIALS = "trials"  # short runs that a plan is based on
 PUBLISHED = "published"  # results of published studies, each in one file
 TRACKING = "tracking"
 

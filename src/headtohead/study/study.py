@@ -36,6 +36,8 @@ from headtohead.training.arm import Arm
 
 if TYPE_CHECKING:
     from headtohead.outcome.outcome import Outcome
+    from headtohead.run.locks import LockedPlan
+    from headtohead.study.plan import StudyPlan
 
 PLACES = ("model", "train", "start", "tokenizer", "data")
 LONGEST_NAME = 100  # characters of a study's name
@@ -329,6 +331,18 @@ class Study:
         how = Execution(jobs=jobs, on=on, device=device, threads=threads, budget=seconds)
         with study_screen(self.measured, quiet=not progress) as screen:
             return run_study(self, how, home=Path(home) if home else None, listen=screen.hear)
+
+    def plan(self, effect: float | str = "1%", *, jobs: int | None = None, home: str | Path | None = None) -> StudyPlan:
+        """Forecast how many pairs and minutes detect an effect: what `h2h plan` does. It may train a pilot."""
+        from headtohead.study.plan import plan_study
+
+        return plan_study(self, effect, jobs=jobs, home=Path(home) if home else None)
+
+    def lock(self, home: str | Path | None = None) -> LockedPlan:
+        """Write and hash the plan before the first run: what `h2h plan --lock` does."""
+        from headtohead.study.plan import lock_plan
+
+        return lock_plan(self, home=Path(home) if home else None)[0]
 
     def outcome(self, home: str | Path | None = None) -> Outcome:
         """Read the outcome from the store, without training anything."""
