@@ -48,7 +48,7 @@ def test_run_audits_models_before_training():
     page = Path(done.out.rpartition("report: ")[2].strip()).read_text()
     assert "Broken by Reweight(over=&#39;sequence&#39;)" in page
     assert "0 broken" in page
-    assert "loads the models and does" in page  # attention and samples
+    assert "Not computed. Run h2h report" in page  # attention and samples
 
 
 POSITIONS = "model.position=Learned,Sinusoidal,Sinusoidal(amplitude=0.02)"

@@ -219,7 +219,7 @@ def audits_of(outcome: Outcome) -> Extras:
     """Findings for the page that `h2h run` writes: only the audit made before training."""
     look = _Look(outcome, (), "", "")
     audits = tuple(filter(None, map(look.audit, look.arms())))
-    ask = f"Not looked at here: h2h report {outcome.record.name} loads the models and does."
+    ask = f"Not computed. Run h2h report {outcome.record.name}."
     return Extras(audits=audits, absent={"maps": ask, "samples": ask} | look.absent)
 
 
