@@ -16,29 +16,23 @@ from headtohead.run.events import Started
 from headtohead.run.locks import read_lock
 from headtohead.stats import Design
 from headtohead.study.execution import folder_of
-from headtohead.study.plan import PILOT_PAIRS, Noise, StudyPlan, compare_with_plan, lock_plan, plan_study
+from headtohead.study.layout import layout_of
+from headtohead.study.plan import PILOT_PAIRS, ArmPlan, StudyPlan, compare_with_plan, lock_plan, plan_study
 from headtohead.study.study import Study
 from helpers.runs import events_of
 from helpers.studies import carried, sequential, shown
 
+ARM = ArmPlan(0.1, 0.08, 0.15, "6 complete pairs (pilot)", 12, 9, 22)
 PLAN = StudyPlan(
     study="tiny",
     effect=0.1,
     control_mean=3.0,
     metric="test/loss",
-    arms=1,
-    sd=0.1,
-    sd_low=0.08,
-    sd_high=0.15,
-    sd_from="4 complete pairs (pilot)",
-    pairs=12,
-    pairs_low=9,
-    pairs_high=22,
+    arms={"fast": ARM},
     pairs_for_equivalence=20,
     analyses=(6, 8),
     run_seconds=30.0,
     jobs=2,
-    runs_a_pair=2,
     runs_before=4,
 )
 
@@ -58,20 +52,51 @@ def sd_by_hand(home: Path, made: Study) -> float:
 
 def test_pilot_pairs_are_complete_and_count(text: Path, home: Path):
     made, events = null(text), []
-    plan = plan_study(made, "1%", jobs=1, home=home, listen=events.append)
-    assert len(events_of(Started, events)) == 2 * PILOT_PAIRS == 8
+    plan = plan_study(made, "5%", jobs=1, home=home, listen=events.append)
+    assert len(events_of(Started, events)) == 2 * PILOT_PAIRS == 12
     assert all(store.Record.at(home, event.id).require_result().steps == 2 for event in events_of(Started, events))
     assert not (folder_of(made, home) / "study.json").exists()  # no verdict was shown
-    assert f"{PILOT_PAIRS} complete pairs (pilot)" in plan.sd_from
+    assert plan.arms["null"].sd_from == f"{PILOT_PAIRS} complete pairs (pilot)"
     later = carried(made, home)
-    assert len(events_of(Started, later)) == 16 - 8
+    assert len(events_of(Started, later)) == 16 - 12
     assert plan.control_mean == pytest.approx(
         np.mean([row.value for row in made.outcome(home).rows["", made.variants[0].name][:PILOT_PAIRS]])
     )
-    again, trained = plan_study(made, "1%", jobs=1, home=home, listen=events.append), events_of(Started, events)
-    assert len(trained) == 8  # the study itself has eight pairs now
-    assert again.sd == pytest.approx(sd_by_hand(home, made))
-    assert again.sd_from == "8 complete pairs (study sequential)"
+    again, trained = plan_study(made, "5%", jobs=1, home=home, listen=events.append), events_of(Started, events)
+    assert len(trained) == 12  # the study itself has eight pairs now
+    assert again.of_noisiest.sd == pytest.approx(sd_by_hand(home, made))
+    assert again.of_noisiest.sd_from == "8 complete pairs (study sequential)"
+
+
+def test_a_pilot_goes_on_to_half_of_the_pairs_it_forecasts(text: Path, home: Path):
+    made = null(text, max_pairs=20)
+    first = plan_study(made, "50%", jobs=1, home=home)
+    assert first.pairs == 6
+    events: list = []
+    small = first.of_noisiest.sd * 0.7
+    plan = plan_study(made, small, jobs=1, home=home, listen=events.append)
+    trained = int(plan.of_noisiest.sd_from.split()[0])
+    assert plan.pairs is not None
+    assert len(events_of(Started, events)) == 2 * (trained - PILOT_PAIRS) > 0  # the first six are there already
+    assert plan.of_noisiest.is_narrow or trained >= plan.pairs / 2
+
+
+def test_a_pilot_never_trains_pairs_that_the_study_does_not_have(text: Path, home: Path):
+    made, events = null(text, max_pairs=7), []
+    sd = plan_study(made, "50%", jobs=1, home=home).of_noisiest.sd
+    plan = plan_study(made, sd / 20, jobs=1, home=home, listen=events.append)
+    assert len(events_of(Started, events)) == 2
+    assert plan.of_noisiest.sd_from.startswith("7 complete pairs")
+
+
+def test_every_arm_has_its_own_forecast(text: Path, home: Path):
+    made = sequential(text)
+    plan = plan_study(made, "5%", jobs=1, home=home)
+    assert list(plan.arms) == [variant.name for variant in made.variants[1:]]
+    assert plan.pairs == max(arm.pairs or math.inf for arm in plan.arms.values())
+    assert all("1 other arm" in arm.sd_from for arm in plan.arms.values())
+    assert any(line.startswith("by arm: ") for line in plan.lines())
+    assert StudyPlan.from_json(json.loads((folder_of(made, home) / "plan.json").read_text())) == plan
 
 
 def test_the_range_contains_the_point(text: Path, home: Path):
@@ -79,38 +104,38 @@ def test_the_range_contains_the_point(text: Path, home: Path):
     sd = sd_by_hand(home, made)
     for size in (0.7, 1.0, 2.0):
         plan = plan_study(made, size * sd, jobs=1, home=home)
-        assert plan.sd_low < plan.sd < plan.sd_high
-        assert plan.pairs_low is not None
-        assert plan.pairs is not None
-        assert 6 <= plan.pairs_low <= plan.pairs <= (plan.pairs_high or math.inf)
+        arm = plan.of_noisiest
+        assert arm.sd_low < arm.sd < arm.sd_high
+        assert arm.pairs_low is not None
+        assert arm.pairs is not None
+        assert 6 <= arm.pairs_low <= arm.pairs <= (arm.pairs_high or math.inf)
         said = plan.to_json()
         assert said["minutes_low"] <= said["minutes"] <= (said["minutes_high"] or math.inf)
     read = json.loads((folder_of(made, home) / "plan.json").read_text())
     assert StudyPlan.from_json(read).pairs == plan.pairs
 
 
-def test_the_limits_of_the_noise_hold_it_four_times_in_five():
-    """Brute force: the interval of sd covers the true value in 80 % of samples."""
-    rng, hits = np.random.default_rng(0), 0
-    for _ in range(2000):
-        noise = Noise(float(rng.normal(size=5).std(ddof=1)), 4, "")
-        hits += noise.limit(0.1) < 1 < noise.limit(0.9)
-    assert hits / 2000 == pytest.approx(0.8, abs=0.03)
-    assert Noise(2.0, 0, "").limit(0.9) == 2.0
-
-
 def test_noise_of_an_earlier_study_is_used_and_named(text: Path, home: Path):
     earlier = null(text, name="earlier")
     carried(earlier, home)
-    events: list = []
     base = sequential(text)
     other = sequential(text, vary=["train.optimizer.lr"], arms={"fast": base.arms["fast"]}, name="new")
-    plan = plan_study(other, "1%", jobs=1, home=home, listen=events.append)
-    assert not events_of(Started, events)
-    assert plan.sd_from == "8 complete pairs (study earlier)"
-    assert plan.sd == pytest.approx(sd_by_hand(home, earlier))
+    plan = plan_study(other, "5%", jobs=1, home=home)
+    assert plan.of_noisiest.sd_from == "6 complete pairs (pilot) and study earlier"
+    pilot = other_sd(home, other)
+    low, high = sorted((pilot, sd_by_hand(home, earlier)))
+    assert low < plan.of_noisiest.sd < high
     otherwise = dataclasses.replace(other, metric="validation/loss", name="metric")
-    assert "earlier" not in plan_study(otherwise, "1%", jobs=1, home=home, listen=events.append).sd_from
+    assert "earlier" not in plan_study(otherwise, "5%", jobs=1, home=home).of_noisiest.sd_from
+
+
+def other_sd(home: Path, made: Study) -> float:
+    """The sd of the first six pairs, from the runs themselves."""
+    values = [
+        [store.Record.at(home, run.id).require_result().values["test/loss"] for run in list(arm.runs.values())[:6]]
+        for arm in layout_of(made, {}, "cpu", 1).tables[0][1]
+    ]
+    return float(np.std(np.subtract(values[1], values[0]), ddof=1))
 
 
 def test_a_lone_control_and_an_odd_effect_are_refused(text: Path, home: Path):
@@ -124,24 +149,37 @@ def test_a_lone_control_and_an_odd_effect_are_refused(text: Path, home: Path):
 
 def test_the_plan_is_written_in_lines():
     first, second, third, fourth, fifth = PLAN.lines()
-    assert first.endswith("sd 0.1000 of test/loss (likely 0.0800 to 0.1500), from 4 complete pairs (pilot)")
-    assert "2 runs a pair, 4 runs for tuning and noise floors" in second
+    assert first.endswith("sd 0.1000 of test/loss (likely 0.0800 to 0.1500); from 6 complete pairs (pilot)")
+    assert second == "time: 30 s a run, 2 at a time, 4 runs for tuning and noise floors"
     assert third == "to detect an effect of 0.1000 with 80 % power: 12 pairs, likely 9 to 22; 6 min to 12 min"
     assert fourth.endswith("after 6, 8 pairs and stops as soon as an arm is decided; 8 pairs may not be enough")
     assert fifth == "to call equal arms equivalent within 0.1000: 20 pairs"
-    assert PLAN.minutes(12) == (4 + 24) * 30 / 2 / 60
-    assert "more than 10,000" in dataclasses.replace(PLAN, pairs=None, pairs_low=None).lines()[2]
-    assert "likely 9 to more than" in dataclasses.replace(PLAN, pairs_high=None).lines()[2]
+    assert PLAN.minutes() == (4 + 24) * 30 / 2 / 60
+
+    def third_line(**changed) -> str:
+        return dataclasses.replace(PLAN, arms={"fast": dataclasses.replace(ARM, **changed)}).lines()[2]
+
+    assert third_line(pairs=None, pairs_low=None).endswith("more than 10,000 pairs; ask for a larger effect")
+    assert third_line(pairs_high=None).endswith("12 pairs, likely 9 to more than 10,000; 6 min or more")
+    assert third_line(pairs=6, pairs_low=6, pairs_high=6).endswith("power: 6 pairs; 4 min")
+
+
+def test_arms_that_need_fewer_pairs_are_trained_for_fewer():
+    two = dataclasses.replace(PLAN, arms={"fast": ARM, "calm": dataclasses.replace(ARM, sd=0.05, pairs=6)})
+    assert two.noisiest == "fast"
+    assert two.minutes() == (4 + 12 + 12 + 6) * 30 / 2 / 60
+    assert dataclasses.replace(two, floors=1, tables=2).minutes() == (4 + 2 * 12 + 2 * 18) * 30 / 2 / 60
+    assert "by arm: fast 12 pairs, likely 9 to 22; calm 6 pairs, likely 9 to 22" in two.lines()
 
 
 def test_the_forecast_is_compared_with_what_happened(text: Path, home: Path):
     made = null(text)
-    plan_study(made, "1%", jobs=1, home=home)
+    plan_study(made, "5%", jobs=1, home=home)
     outcome = shown(made, home)
     time, noise = compare_with_plan(outcome.folder, 1.0, 8)
     assert "for 8 runs, took 60 s" in time
     assert noise.startswith("forecast noise sd ")
-    for damaged in ("", "[]", "{}", '{"sd": "x"}'):
+    for damaged in ("", "[]", "{}", '{"arms": {}}', '{"arms": 3}'):
         (outcome.folder / "plan.json").write_text(damaged)
         (line,) = compare_with_plan(outcome.folder, 1.0, 8)
         assert "cannot be read" in line

@@ -111,6 +111,8 @@ def run(
             raise typer.BadParameter("--scales and --rates have a fixed number of pairs: give --seeds alone")
         show_scales(study, scales, how, as_json) if scales else show_rates(study, rates, seeds, how, as_json)
         return
+    if equivalents and not study.lengths:
+        study = dataclasses.replace(study, lengths=HALF_AND_TWICE)
     if effect is not None:
         if seeds is not None or until is not None or max_pairs is not None:
             raise typer.BadParameter(
@@ -120,6 +122,4 @@ def run(
         if forecast.pairs is None:
             raise typer.BadParameter("no number of pairs can detect this effect: ask for a larger one")
         study = dataclasses.replace(study, seeds=forecast.pairs)
-    if equivalents and not study.lengths:
-        study = dataclasses.replace(study, lengths=HALF_AND_TWICE)
     show_study(study, how, as_json)

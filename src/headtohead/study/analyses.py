@@ -71,9 +71,9 @@ def analyse(outcome: Outcome, *, futility: bool, jobs: int, last: bool) -> Analy
     )
 
 
-def seconds_until(outcome: Outcome, arms: int, pairs: int, jobs: int) -> float | None:
-    """How long more pairs of the control and of some arms take."""
-    return _seconds(outcome, (arms + 1) * pairs, jobs)
+def seconds_until(outcome: Outcome, arms: int, pairs: int, jobs: int, more_runs: int = 0) -> float | None:
+    """How long more pairs of the control and of some arms take, and more runs of the control."""
+    return _seconds(outcome, (arms + 1) * pairs + more_runs, jobs)
 
 
 def _by_name(outcome: Outcome) -> dict[str, list[ArmVerdict]]:

@@ -32,7 +32,7 @@ from headtohead.spec import code_of
 from headtohead.study import tuning
 from headtohead.study.analyses import analyse, load_without, seconds_until, was_shown
 from headtohead.study.layout import Layout, layout_of
-from headtohead.study.lengths import train_lengths
+from headtohead.study.lengths import runs_worth, train_lengths
 from headtohead.study.study import Study
 from headtohead.training.arm import RunSpec
 from headtohead.training.tasks import task_of
@@ -81,7 +81,7 @@ def train_study(study: Study, execution: Execution | None = None, *, home: Path 
         jobs = how.jobs or 1
         found = analyse(outcome, futility=study.futility, jobs=jobs, last=following is None)
         if following is not None and found.open:
-            needed = seconds_until(outcome, len(found.open), following - pairs, jobs)
+            needed = seconds_until(outcome, len(found.open), following - pairs, jobs, runs_worth(study.lengths))
             if how.budget is not None and needed and time.monotonic() - begun + needed > how.budget:
                 found = _out_of_budget(found, following - pairs, how.budget)
         yield found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def train_lengths(
     ]
     yield Stage("lengths", cells, warnings=warnings)
     return (yield from train_all(execute, [spec for specs in runs.values() for spec in specs.values()], home))
+
+
+def runs_worth(factors: Sequence[float]) -> int:
+    """What training at these factors takes, in runs of the control."""
+    return math.ceil(SEEDS * sum(factors))
 
 
 def length_runs(record: StudyRecord, factors: Sequence[float], home: Path) -> dict[str, dict[int, RunSpec]]:

@@ -1,8 +1,9 @@
 """How many pairs and minutes does a study need?
 
-The noise comes from complete pairs: those of the study itself, those of earlier studies with the same control, or a
-pilot of a few complete pairs, which then count as the first pairs of the study. Shortened runs are not used: their
-noise is 0.06 to 2.3 times that of complete runs. After the study, the forecast is compared with what happened.
+The noise comes from complete pairs: a pilot of the study's first pairs, which count, moderated by other arms of the
+same control (noise.py). Shortened runs are not used: their noise is 0.06 to 2.3 times that of complete runs. The pilot
+goes on until the number of pairs is known within a factor of 1.5, or half of them are trained. After the study, the
+forecast is compared with what happened.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from headtohead import stats
 from headtohead.display.training_screen import duration
@@ -29,33 +29,48 @@ from headtohead.run.events import Stage
 from headtohead.run.executors.execution import Execution, train_all
 from headtohead.run.locks import EXCLUSIONS, LockedPlan, write_lock
 from headtohead.run.results import DAMAGED, JsonObject
-from headtohead.run.studies import has_study, read_study, study_folders
+from headtohead.run.studies import has_study, read_study
 from headtohead.study.analyses import USUAL_OTHER, was_shown
 from headtohead.study.execution import StudyEvent, folder_of, record_of
 from headtohead.study.layout import layout_of
+from headtohead.study.lengths import runs_worth
+from headtohead.study.noise import Noise, earlier_noise, moderated, noise_of_arms
 from headtohead.study.study import Study
 from headtohead.training.arm import run_specs
 from headtohead.training.tasks import task_of
 
-PILOT_PAIRS = 4
-PILOT_ARMS = 3  # most arms besides the control that a pilot trains
-ENOUGH = 6  # degrees of freedom of the noise for which no pilot is trained
+PILOT_PAIRS = stats.LEAST_PAIRS  # no study can decide with fewer
 LIKELY = 0.8  # certainty of the range of pairs
+MOST_PILOT = 24  # pairs of a pilot that goes on: the range is about NARROW then
+NARROW = 1.5  # the pilot ends when the likely range lies within this factor of the forecast
 
 
 @dataclass(frozen=True)
-class Noise:
-    """The standard deviation of paired differences, and how well it is known."""
+class ArmPlan(JsonObject):
+    """How many pairs an arm needs to detect the effect; None: too many."""
 
-    sd: float
-    free: int  # degrees of freedom
-    source: str  # what it was measured on
+    sd: float  # of the differences between paired runs
+    sd_low: float  # 80 % interval
+    sd_high: float
+    sd_from: str  # what it was measured on
+    pairs: int | None  # for 80 % power
+    pairs_low: int | None
+    pairs_high: int | None
 
-    def limit(self, share: float) -> float:
-        """The value below which the true sd lies with probability `share`."""
-        if self.free < 1:
-            return self.sd
-        return self.sd * math.sqrt(self.free / (2 * float(special.gammaincinv(self.free / 2, 1 - share))))
+    @property
+    def is_narrow(self) -> bool:
+        if self.pairs is None or self.pairs_low is None or self.pairs_high is None:
+            return False
+        return self.pairs_high <= NARROW * self.pairs and self.pairs <= NARROW * self.pairs_low
+
+    @property
+    def likely(self) -> str:
+        """9 pairs, likely 7 to 14."""
+        if self.pairs is None or self.pairs_low is None:
+            return f"more than {stats.MOST_PAIRS:,} pairs"
+        high = f"{self.pairs_high:,}" if self.pairs_high is not None else f"more than {stats.MOST_PAIRS:,}"
+        certain = self.pairs_low == self.pairs_high
+        return f"{self.pairs:,} pairs" + ("" if certain else f", likely {self.pairs_low:,} to {high}")
 
 
 @dataclass(frozen=True)
@@ -66,63 +81,78 @@ class StudyPlan(JsonObject):
     effect: float  # in the unit of the metric
     control_mean: float
     metric: str
-    arms: int  # variants
-    sd: float  # of the differences between paired runs
-    sd_low: float  # 80 % interval
-    sd_high: float
-    sd_from: str  # what it was measured on
-    pairs: int | None  # to detect the effect with 80 % power; None: too many
-    pairs_low: int | None
-    pairs_high: int | None
+    arms: dict[str, ArmPlan]
     pairs_for_equivalence: int | None  # to call equal arms equivalent within the effect
     analyses: tuple[int, ...]  # of the study
     run_seconds: float
     jobs: int
-    runs_a_pair: int
+    tables: int = 1  # a tuned study may have every variant twice: at its own best, and at the control's
     runs_before: int = 0  # for tuning and for noise floors
+    floors: int = 0  # runs for noise floors in each pair
 
-    def minutes(self, pairs: int | None) -> float | None:
-        if pairs is None:
+    @classmethod
+    def from_json(cls, data: Any) -> StudyPlan:
+        arms = {name: ArmPlan.from_json(arm) for name, arm in data["arms"].items()}
+        return super().from_json({**data, "arms": arms, "analyses": tuple(data["analyses"])})
+
+    @property
+    def noisiest(self) -> str:
+        """The arm that needs the most pairs."""
+        return max(self.arms, key=lambda name: self.arms[name].sd)
+
+    @property
+    def of_noisiest(self) -> ArmPlan:
+        return self.arms[self.noisiest]
+
+    @property
+    def pairs(self) -> int | None:
+        return self.of_noisiest.pairs
+
+    def minutes(self, which: str = "pairs") -> float | None:
+        """The time if every arm is trained for the pairs that it needs: pairs, pairs_low or pairs_high."""
+        counts = [getattr(arm, which) for arm in self.arms.values()]
+        if None in counts:
             return None
-        return (self.runs_before + pairs * self.runs_a_pair) * self.run_seconds / self.jobs / 60
+        runs = self.runs_before + max(counts) * (1 + self.floors) + self.tables * sum(counts)
+        return float(runs * self.run_seconds / self.jobs / 60)
 
     def to_json(self) -> dict[str, Any]:
-        given = (self.pairs, self.pairs_low, self.pairs_high)
-        names = ("minutes", "minutes_low", "minutes_high")
-        return {**super().to_json(), **{name: self.minutes(n) for name, n in zip(names, given, strict=True)}}
+        of_noisiest = {key: value for key, value in self.of_noisiest.to_json().items() if key.startswith("pairs")}
+        names = {"minutes": "pairs", "minutes_low": "pairs_low", "minutes_high": "pairs_high"}
+        times = {name: self.minutes(which) for name, which in names.items()}
+        return {**super().to_json(), "noisiest": self.noisiest, **of_noisiest, **times}
 
     def lines(self) -> list[str]:
-        effect = text_of(self.metric, self.effect)
-        sds = f"{text_of(self.metric, self.sd_low)} to {text_of(self.metric, self.sd_high)}"
+        effect, arm = text_of(self.metric, self.effect), self.of_noisiest
+        sds = f"{text_of(self.metric, arm.sd_low)} to {text_of(self.metric, arm.sd_high)}"
+        where = f" in the noisiest arm, {self.noisiest}" if len(self.arms) > 1 else ""
         lines = [
-            f"noise: pairs differ by chance with sd {text_of(self.metric, self.sd)} of {self.metric} (likely {sds}), "
-            f"from {self.sd_from}",
-            f"time: {duration(self.run_seconds)} a run, {self.jobs} at a time, {self.runs_a_pair} runs a pair"
+            f"noise: pairs differ by chance with sd {text_of(self.metric, arm.sd)} of {self.metric} (likely {sds})"
+            f"{where}; from {arm.sd_from}",
+            f"time: {duration(self.run_seconds)} a run, {self.jobs} at a time"
             + (f", {self.runs_before} runs for tuning and noise floors" if self.runs_before else ""),
-            f"to detect an effect of {effect} with 80 % power: {self._range()}",
+            f"to detect an effect of {effect} with 80 % power: {arm.likely}{self._times()}",
         ]
-        if self.pairs is not None and len(self.analyses) > 1:
+        if len(self.arms) > 1:
+            lines.append("by arm: " + "; ".join(f"{name} {a.likely}" for name, a in self.arms.items()))
+        if arm.pairs is not None and len(self.analyses) > 1:
             points = ", ".join(map(str, self.analyses))
             lines.append(
                 f"the study is analysed after {points} pairs and stops as soon as an arm is decided"
-                + (f"; {self.analyses[-1]} pairs may not be enough" if self.pairs > self.analyses[-1] else "")
+                + (f"; {self.analyses[-1]} pairs may not be enough" if arm.pairs > self.analyses[-1] else "")
             )
         needed = self.pairs_for_equivalence
         many = "more than 10,000 pairs" if needed is None else f"{needed:,} pairs"
         lines.append(f"to call equal arms equivalent within {effect}: {many}")
         return lines
 
-    def _range(self) -> str:
-        if self.pairs is None or self.pairs_low is None:
-            return f"more than {stats.MOST_PAIRS:,} pairs; ask for a larger effect"
-        high = f"{self.pairs_high:,}" if self.pairs_high is not None else f"more than {stats.MOST_PAIRS:,}"
-        low, most = self.minutes(self.pairs_low) or 0.0, self.minutes(self.pairs_high)
-        times = (
-            f"{duration(60 * low)} to {duration(60 * most)}" if most is not None else f"{duration(60 * low)} or more"
-        )
-        if self.pairs_low == self.pairs_high:
-            return f"{self.pairs:,} pairs; {duration(60 * low)}"
-        return f"{self.pairs:,} pairs, likely {self.pairs_low:,} to {high}; {times}"
+    def _times(self) -> str:
+        low, high = self.minutes("pairs_low"), self.minutes("pairs_high")
+        if low is None:
+            return "; ask for a larger effect"
+        if high is None:
+            return f"; {duration(60 * low)} or more"
+        return f"; {duration(60 * low)}" + ("" if low == high else f" to {duration(60 * high)}")
 
 
 class PlanStopped(KeyboardInterrupt):
@@ -142,74 +172,59 @@ def plan_study(
         raise InputError("this study compares nothing: h2h plan needs a study that varies something")
     read_amount(effect)  # before the pilot
     home, jobs = home or store.home(), jobs or os.cpu_count() or 1
-    folder = folder_of(study, home)
-    noise, outcome = _known_noise(study, folder)
-    if noise is None or noise.free < ENOUGH:
-        outcome = _pilot(study, Execution(jobs=jobs, device="cpu"), home, listen)
-        noise = _pooled([_of_outcome(outcome, "pilot"), *([noise] if noise else [])])
-    if noise is None or outcome is None:
-        raise InputError("no pair of the pilot was completed, so there is nothing to plan with: see h2h list runs")
-    forecast = _forecast(study, outcome, noise, effect, jobs)
+    folder, how = folder_of(study, home), Execution(jobs=jobs, device="cpu").checked()
+    earlier = earlier_noise(study, home)
+    own = load_outcome(folder) if has_study(folder) else None
+    noise = noise_of_arms(own, f"study {folder.name}") if own is not None else {}
+    names = [variant.name for variant in study.variants[1:]]
+    wanted = {name: max(PILOT_PAIRS, round(noise[name].free) + 1 if name in noise else 0) for name in names}
+    wanted = {name: min(count, len(study.all_seeds)) for name, count in wanted.items()}
+    outcome = own if own is not None and noise.keys() >= wanted.keys() and _has(noise, wanted) else None
+    while True:
+        if outcome is None:
+            outcome = _pilot(study, wanted, how, home, listen)
+            noise = noise_of_arms(outcome, "pilot")
+        if not noise:
+            raise InputError("no pair of the pilot was completed, so there is nothing to plan with: see h2h list runs")
+        forecast = _forecast(study, outcome, _with_others(noise, earlier), effect, jobs)
+        more = {name: _more_pairs(arm, wanted[name], len(study.all_seeds)) for name, arm in forecast.arms.items()}
+        if all(more[name] <= wanted[name] for name in more):
+            break
+        wanted, outcome = {**wanted, **more}, None
     store.write_whole(folder / files.PLAN, store.to_text(forecast.to_json()))
     return forecast
 
 
-# -- noise -------------------------------------------------------------------------------------------------------------
+# -- the pilot ---------------------------------------------------------------------------------------------------------
 
 
-def _known_noise(study: Study, folder: Path) -> tuple[Noise | None, Outcome | None]:
-    """The noise of the study itself, or of earlier studies with the same control and metric."""
-    if has_study(folder):
-        outcome = load_outcome(folder)
-        own = _of_outcome(outcome, f"study {folder.name}")
-        if own is not None and own.free >= ENOUGH:
-            return own, outcome
-    found: list[Noise | None] = []
-    used = None
-    control = store.plain(study.control.to_json())
-    for other in study_folders(folder.parent.parent):
-        try:
-            record = read_study(other)
-        except InputError:
-            continue
-        if record.metric == study.measured and record.tables[0].control.spec == control:
-            outcome = load_outcome(other)
-            noise = _of_outcome(outcome, f"study {other.name}")
-            if noise is not None:
-                found, used = [*found, noise], outcome
-    return _pooled(found), used
+def _has(noise: dict[str, Noise], wanted: dict[str, int]) -> bool:
+    return all(noise[name].free + 1 >= count for name, count in wanted.items())
 
 
-def _of_outcome(outcome: Outcome, source: str) -> Noise | None:
-    """The noise of an outcome's arms, pooled. Arms share the control, so together they are worth less than apart."""
-    judged = [row.verdict for row in outcome.verdicts if row.verdict.pairs >= 2 and math.isfinite(row.verdict.sd)]
-    if not judged:
-        return None
-    free = sum(v.pairs - 1 for v in judged)
-    sd = math.sqrt(sum((v.pairs - 1) * v.sd**2 for v in judged) / free)
-    pairs = sorted({v.pairs for v in judged})
-    count = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
-    arms = f" of {len(judged)} arms" if len(judged) > 1 else ""
-    worth = max(max(pairs) - 1, round(free * 2 / 3))
-    return Noise(sd, worth, f"{count} complete pairs{arms} ({source})")
+def _with_others(noise: dict[str, Noise], earlier: dict[str, list[Noise]]) -> dict[str, Noise]:
+    """The noise of each arm, moderated by that of the other arms and of earlier studies."""
+    said = [f"{len(noise) - 1} other arm{'s' * (len(noise) > 2)}"] if len(noise) > 1 else []
+    said += [f"study {name}" for name in earlier]
+    past = [one for arms in earlier.values() for one in arms]
+    return {
+        name: moderated(own, [*(n for other, n in noise.items() if other != name), *past], " and ".join(said))
+        for name, own in noise.items()
+    }
 
 
-def _pooled(noises: list[Noise | None]) -> Noise | None:
-    known = [noise for noise in noises if noise is not None]
-    if not known:
-        return None
-    free = sum(noise.free for noise in known)
-    sd = math.sqrt(sum(noise.free * noise.sd**2 for noise in known) / max(1, free))
-    return Noise(sd, free, " and ".join(noise.source for noise in known))
+def _more_pairs(arm: ArmPlan, trained: int, most: int) -> int:
+    """How many pairs the pilot of an arm should have: half of those that the arm needs, unless it is narrow already."""
+    if arm.pairs is None or arm.is_narrow:
+        return trained
+    return min(max(trained, math.ceil(arm.pairs / 2)), max(trained, MOST_PILOT), most)
 
 
-def _pilot(study: Study, how: Execution, home: Path, listen: Callable[[StudyEvent], object]) -> Outcome:
-    """Train a few complete pairs, which are the first of the study."""
-    how = how.checked()
-    layout = layout_of(study, {}, how.device, how.threads)
-    arms = [variant.name for variant in study.variants[1:]]
-    wanted = {arm: PILOT_PAIRS if number < PILOT_ARMS else 0 for number, arm in enumerate(arms)}
-    part = layout.part(wanted).without_floors()
+def _pilot(
+    study: Study, wanted: dict[str, int], how: Execution, home: Path, listen: Callable[[StudyEvent], object]
+) -> Outcome:
+    """Train the first complete pairs of each arm, which are the first of the study."""
+    part = layout_of(study, {}, how.device, how.threads).part(wanted).without_floors()
     listen(Stage("runs", part.cells()))
     events = train_all(how.executor(), part.in_order(), home)
     while True:
@@ -226,43 +241,39 @@ def _pilot(study: Study, how: Execution, home: Path, listen: Callable[[StudyEven
 # -- forecast ----------------------------------------------------------------------------------------------------------
 
 
-def _forecast(study: Study, outcome: Outcome, noise: Noise, effect: float | str, jobs: int) -> StudyPlan:
+def _forecast(study: Study, outcome: Outcome, noise: dict[str, Noise], effect: float | str, jobs: int) -> StudyPlan:
     rows = [row for row in outcome.all_rows if row.status == "complete"]
     times = [store.Record.at(outcome.home, row.run).times for row in rows]
     step = float(np.median([t.step_ms or 0.0 for t in times])) / 1000
     other = float(np.median([USUAL_OTHER if t.other_seconds is None else t.other_seconds for t in times]))
     size, arms = absolute(effect, outcome.verdicts.control_mean), len(study.variants) - 1
     alpha = study.design.planned
-    low, high = noise.limit((1 - LIKELY) / 2), noise.limit((1 + LIKELY) / 2)
 
     def pairs(sd: float) -> int | None:
         return stats.pairs_for(size / sd, arms, alpha=alpha) if sd > 0 else stats.LEAST_PAIRS
 
+    def planned(noise: Noise) -> ArmPlan:
+        low, high = noise.limit((1 - LIKELY) / 2), noise.limit((1 + LIKELY) / 2)
+        return ArmPlan(noise.sd, low, high, noise.source, pairs(noise.sd), pairs(low), pairs(high))
+
     tuning = len(study.variants) * len(list(study.grid())) * study.tuning_seeds if study.tune else 0
     floors = sum(map(len, study.floors.values())) if study.is_sequential else 0
-    per_pair = len(study.variants) + (0 if study.is_sequential else len(study.floors))
+    most = max(one.sd for one in noise.values())
     return StudyPlan(
         study=study.folder_name,
         effect=size,
         control_mean=outcome.verdicts.control_mean,
         metric=study.measured,
-        arms=arms,
-        sd=noise.sd,
-        sd_low=low,
-        sd_high=high,
-        sd_from=noise.source,
-        pairs=pairs(noise.sd),
-        pairs_low=pairs(low),
-        pairs_high=pairs(high),
-        pairs_for_equivalence=stats.pairs_for_equivalence(size / noise.sd, arms, alpha=alpha)
-        if noise.sd > 0
+        arms={name: planned(one) for name, one in noise.items()},
+        pairs_for_equivalence=stats.pairs_for_equivalence(size / most, arms, alpha=alpha)
+        if most > 0
         else stats.LEAST_PAIRS,
         analyses=study.design.analyses,
         run_seconds=task_of(study.control).steps * step + other,
         jobs=jobs,
-        # a tuned study may have every variant twice: at its own best, and at the control's
-        runs_a_pair=per_pair + (arms if study.tune else 0),
-        runs_before=tuning + floors,
+        tables=2 if study.tune else 1,
+        runs_before=tuning + floors + runs_worth(study.lengths),
+        floors=0 if study.is_sequential else len(study.floors),
     )
 
 
@@ -273,7 +284,8 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
         return []
     try:
         plan = StudyPlan.from_json(json.loads(path.read_text(encoding="utf-8")))
-        float(plan.run_seconds * plan.jobs + plan.sd)
+        forecast_sd = plan.of_noisiest.sd
+        float(plan.run_seconds * plan.jobs + forecast_sd)
     except DAMAGED:
         return [f"{path} cannot be read, so the forecast is not compared with what happened"]
     lines = []
@@ -284,10 +296,10 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
             f"({100 * (minutes / forecast - 1):+.0f} %)"
         )
     sds = [row.verdict.sd for row in load_outcome(folder).verdicts if math.isfinite(row.verdict.sd)]
-    if sds and plan.sd > 0:
+    if sds and forecast_sd > 0:
         low, high = (text_of(plan.metric, x) for x in (min(sds), max(sds)))
         span = low if low == high else f"{low} to {high}"
-        lines.append(f"forecast noise sd {text_of(plan.metric, plan.sd)}, measured {span}")
+        lines.append(f"forecast noise sd {text_of(plan.metric, forecast_sd)}, measured {span}")
     return lines
 
 

@@ -1,0 +1,53 @@
+"""Noise of paired differences: limits, and arms that borrow from other arms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from headtohead.study.noise import PRIOR_FREE, Noise, moderated
+
+
+def test_the_limits_of_the_noise_hold_it_four_times_in_five():
+    """Brute force: the interval of sd covers the true value in 80 % of samples."""
+    rng, hits = np.random.default_rng(0), 0
+    for _ in range(2000):
+        noise = Noise(float(rng.normal(size=5).std(ddof=1)), 4, "")
+        hits += noise.limit(0.1) < 1 < noise.limit(0.9)
+    assert hits / 2000 == pytest.approx(0.8, abs=0.03)
+    assert Noise(2.0, 0, "").limit(0.9) == 2.0
+
+
+@pytest.mark.parametrize("others", [1, 4, 50])
+def test_the_limits_hold_for_arms_whose_variances_differ(others):
+    """Brute force: true variances drawn from the prior, six pairs an arm. Few other arms leave the prior itself
+    uncertain, which the degrees of freedom describe only roughly: the range holds 75 to 80 % there."""
+    rng, hits, errors = np.random.default_rng(1), 0, np.zeros(2)
+    for _ in range(2000):
+        sds = np.sqrt(PRIOR_FREE / rng.chisquare(PRIOR_FREE, size=others + 1))
+        own, *rest = [Noise(float(sd * rng.normal(size=6).std(ddof=1)), 5, "own") for sd in sds]
+        found = moderated(own, rest)
+        hits += found.limit(0.1) < sds[0] < found.limit(0.9)
+        errors += [abs(math.log(found.sd / sds[0])), abs(math.log(own.sd / sds[0]))]
+    assert hits / 2000 == pytest.approx(0.8, abs=0.05)
+    assert errors[0] < (0.95 if others == 1 else 0.9) * errors[1]  # closer to the truth than the arm's own pairs
+
+
+def test_an_arm_borrows_from_others_and_says_so():
+    own = Noise(0.1, 5, "6 complete pairs (pilot)")
+    found = moderated(own, [Noise(0.4, 9, ""), Noise(0.4, 9, "")], "2 other arms")
+    assert 0.1 < found.sd < 0.4
+    assert 5 < found.free < 5 + PRIOR_FREE
+    many = moderated(own, [Noise(0.4, 9, "")] * 1000)
+    assert many.free == pytest.approx(5 + PRIOR_FREE, abs=0.01)
+    assert found.free < many.free
+    assert found.source == "6 complete pairs (pilot) and 2 other arms"
+
+
+@pytest.mark.parametrize("others", [[], [Noise(0.0, 5, "")], [Noise(0.3, 0, "")]])
+def test_arms_that_tell_nothing_change_nothing(others):
+    own = Noise(0.1, 5, "own")
+    assert moderated(own, others) is own
+    assert moderated(Noise(0.0, 5, ""), [Noise(0.1, 5, "")]).sd == 0
