@@ -81,6 +81,16 @@ def test_a_pilot_goes_on_to_half_of_the_pairs_it_forecasts(text: Path, home: Pat
     assert plan.of_noisiest.is_narrow or trained >= plan.pairs / 2
 
 
+def test_pairs_after_an_arm_is_decided_count(text: Path, home: Path):
+    base = sequential(text)
+    made = sequential(text, vary=["train.optimizer.lr"], arms={"fast": base.arms["fast"]}, max_pairs=12)
+    first = plan_study(made, "50%", jobs=1, home=home)
+    plan = plan_study(made, first.of_noisiest.sd / 2, jobs=1, home=home)
+    assert carried(made, home)
+    assert made.outcome(home).verdicts["fast"].verdict.pairs == 6  # decided at the first analysis
+    assert plan.of_noisiest.sd_from == "12 complete pairs (pilot)"
+
+
 def test_a_pilot_never_trains_pairs_that_the_study_does_not_have(text: Path, home: Path):
     made, events = null(text, max_pairs=7), []
     sd = plan_study(made, "50%", jobs=1, home=home).of_noisiest.sd
@@ -120,7 +130,7 @@ def test_noise_of_an_earlier_study_is_used_and_named(text: Path, home: Path):
     carried(earlier, home)
     base = sequential(text)
     other = sequential(text, vary=["train.optimizer.lr"], arms={"fast": base.arms["fast"]}, name="new")
-    plan = plan_study(other, "5%", jobs=1, home=home)
+    plan = plan_study(other, "50%", jobs=1, home=home)
     assert plan.of_noisiest.sd_from == "6 complete pairs (pilot) and study earlier"
     pilot = other_sd(home, other)
     low, high = sorted((pilot, sd_by_hand(home, earlier)))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from scipy import optimize, special
 
 from headtohead.errors import InputError
@@ -41,13 +42,19 @@ class Noise:
 
 
 def noise_of_arms(outcome: Outcome, source: str) -> dict[str, Noise]:
-    """The noise of each arm that has two pairs or more."""
-    judged = {row.arm: row.verdict for row in outcome.verdicts}
-    return {
-        arm: Noise(v.sd, v.pairs - 1, f"{v.pairs} complete pairs ({source})")
-        for arm, v in judged.items()
-        if v.pairs >= 2 and math.isfinite(v.sd)
+    """The noise of each arm that has two pairs or more. All pairs count, also those after an arm was decided."""
+    title, found = outcome.titles[0], {}
+    values = {
+        name: {row.seed: row.value for row in rows if row.status == "complete"}
+        for (of, name), rows in outcome.rows.items()
+        if of == title
     }
+    control = values.pop(outcome.verdicts.control)
+    for name, own in values.items():
+        pairs = [own[seed] - control[seed] for seed in own.keys() & control.keys()]
+        if len(pairs) >= 2:
+            found[name] = Noise(float(np.std(pairs, ddof=1)), len(pairs) - 1, f"{len(pairs)} complete pairs ({source})")
+    return found
 
 
 def earlier_noise(study: Study, home: Path) -> dict[str, list[Noise]]:

@@ -175,8 +175,9 @@ def plan_study(
     folder, how = folder_of(study, home), Execution(jobs=jobs, device="cpu").checked()
     earlier = earlier_noise(study, home)
     own = load_outcome(folder) if has_study(folder) else None
-    noise = noise_of_arms(own, f"study {folder.name}") if own is not None else {}
     names = [variant.name for variant in study.variants[1:]]
+    noise = noise_of_arms(own, f"study {folder.name}") if own is not None else {}
+    noise = {name: one for name, one in noise.items() if name in names}  # without earlier versions of an arm
     wanted = {name: max(PILOT_PAIRS, round(noise[name].free) + 1 if name in noise else 0) for name in names}
     wanted = {name: min(count, len(study.all_seeds)) for name, count in wanted.items()}
     outcome = own if own is not None and noise.keys() >= wanted.keys() and _has(noise, wanted) else None
