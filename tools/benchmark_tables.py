@@ -92,19 +92,22 @@ def generation(results: list[JSON]) -> str:
     )
 
 
-def verdict(results: list[JSON]) -> str:
-    """`benchmarks/measure/verdict.py`: how long until an effect is seen."""
-    rows = [
-        [
-            f"{s['study']}, {s['effect']:.4f}",
-            f"{s['unpaired_runs']} (sd {s['sd_between_seeds']:.3f})",
-            f"{s['paired_runs']} (sd {s['sd_within_pairs']:.4f})",
-            f"{s['runs_per_hour_ratio']:.2f} × {s['peer']}",
-            f"{s['times_faster']:.0f} ×",
-        ]
-        for s in results
-    ]
-    return table(["effect", "unpaired runs at 80 % power", "paired runs", "runs an hour", "sooner by"], rows)
+def verdict(results: JSON) -> str:
+    """`benchmarks/measure/verdict.py`: what an equally certain verdict takes, ours and the usual way."""
+    rows = []
+    for q in results["questions"]:
+        mine, theirs = q["ours"], q["usual"]
+        rows.append(
+            [
+                f"{q['question']}: `{q['field']}`, {mine['effect']:+.4f}".replace("-", "−"),
+                f"{mine['word']}, {mine['runs']} runs (sd {mine['sd']:.4f}), {mine['cpu']:.0f} s",
+                f"{theirs['runs']} runs (sd {theirs['sd']:.4f}), {theirs['cpu']:.0f} s, p {theirs['p']:.2g}",
+                f"{theirs['runs'] / mine['runs']:.1f} ×",
+                f"{theirs['cpu'] / mine['cpu']:.1f} ×",
+            ]
+        )
+    head = ["effect", "ours", "the usual way", "fewer runs", "less CPU time"]
+    return f"{table(head, rows)}\n\n`{results['command']}`, {results['machine']}."
 
 
 # any other file in benchmarks/measured is a plain table

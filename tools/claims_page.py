@@ -16,18 +16,18 @@ INTRODUCTION = """\
 **One rule for all claims.** A claim is tested in the form in which the report made it: its model, its comparison, \
 its learning rate, and its training length where that is affordable. This comparison alone decides. The same \
 comparison with each arm at its own best learning rate, and other forms, are shown beside it and do not decide. \
-Where a claim was tested on fewer tokens than the report used, its verdict says so. The rule was fixed after the \
-first verdicts. Not judged by it yet: 002.1, 002.2, 002.3 and 002.4 (250 or 600 steps, a fraction of the report's \
-training), 003.4 and 003.5 (another rate, model and length than the report's), 003.2 (its first ten pairs led to the \
-second ten).
+Where a claim was tested on fewer tokens than the report used, its verdict says so. Where earlier pairs had led to \
+more pairs, new pairs decide, whose number was fixed before any of them was judged. The rule itself was fixed after \
+the first verdicts; each section says what else was decided after results had been seen.
 
 A claim *holds* if every comparison it rests on holds. It *does not hold* if a comparison is decided the other way \
-(with a p corrected for the number of comparisons), or if the difference is certainly too small to matter. Otherwise \
-it is *unresolved*. An effect is a mean over pairs of runs with the same seed, variant − control unless stated \
-otherwise. Its 95 % interval comes from a sign-flip test and decides ([how](explanation/studies.md)). Comparisons \
-with a study's control are corrected for all its arms; other comparisons are not. Differences of accuracies are in \
-points. *Within a margin* means that the interval lies inside it. No interval is corrected for a design that was \
-changed after results had been seen; the claim's section says where that happened."""
+(with a p corrected for the number of comparisons), or if the difference is certainly too small to matter. A claim \
+that has parts *holds in part* if some parts hold and the others do not. Otherwise it is *unresolved*. A published \
+difference is *excluded* or *compatible* by the same interval. An effect is a mean over pairs of runs with the same \
+seed, variant − control unless stated otherwise. Its 95 % interval comes from a sign-flip test and decides \
+([how](explanation/studies.md)). Comparisons with a study's control are corrected for all its arms; other comparisons \
+are not. Differences of accuracies are in points. *Within a margin* means that the interval lies inside it. No \
+interval is corrected for a design that was changed after results had been seen."""
 
 
 def page(found: Results, pictures: Collection[str]) -> str:

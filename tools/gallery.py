@@ -211,7 +211,7 @@ PICTURES = (
     Picture(
         "sooner",
         "Training loss of the encoder with three kinds of positions, step by step",
-        ("classifier-published",),
+        ("classifier-fresh",),
         _sooner,
     ),
     Picture(

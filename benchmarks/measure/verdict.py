@@ -1,79 +1,212 @@
-"""The wall time to a verdict: unpaired runs of the best peer one after the other, and paired runs of ours, one a core.
+"""The time to an equally certain verdict: paired runs of ours, stopped when decided, and unpaired runs of a peer.
 
-    python benchmarks/measure/verdict.py window-window    # a kept study of the decoder, of two arms; some minutes
+    python benchmarks/measure/verdict.py        # about half an hour on two cores
 
-The study's own runs say how large the effect is and how much runs differ by chance, within pairs and between seeds. The
-runs that 80 % power takes follow from that: Welch's test for unpaired runs, the rule of `headtohead.stats` for pairs.
-What a run takes is measured here, peers and ours in turns. Training hundreds of peers' runs to the end would say the
-same an hour later.
+Three questions, with a large, a medium and a small effect. Ours is `h2h run` on an empty store: analyses after 6, 8,
+10, 14 and 20 pairs, without noise floors. The usual way trains a fixed number of runs of each arm with other seeds and
+compares them with Welch's test. Their number is the one that sees an effect as large as ours with 80 % power, given
+how much the peer's runs differ; the peer is told both, which no user would know. The peer is x-transformers, the
+fastest of `python benchmarks/run.py decoder`. Both sides are trained to their end, with one run per core. CPU seconds
+are compared, because other programs on the machine do not change them much.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import platform
+import resource
+import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from scipy.stats import nct, t
+from scipy import stats as scipy_stats
 
-from headtohead import stats
-from headtohead.claims import stored as kept
-from headtohead.spec.userfiles import RECIPES
+from headtohead import Arm, Study
+from headtohead.run.executors.execution import Execution
+from headtohead.study.workflow import run_study
+from headtohead.training.tasks import LanguageModelling, task_of
 
 HERE = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(HERE))
-import steps as bench  # noqa: E402
+PEER = HERE / "measure" / "peer_runs.py"
+FIRST = 12  # runs of each arm from which the peer's noise is measured; they count
+MOST = 200  # runs of each arm
+WINDOWS = 256  # of each test text
+CONTROL = (
+    Arm()
+    .settings(
+        [
+            "model.layers=2",
+            "model.position=Rope",
+            "tokenizer=Bpe(vocab=512)",
+            "train.steps=300",
+            f"evaluate.windows={WINDOWS}",
+        ]
+    )
+    .settings(["evaluate.along=64", "evaluate.train=0"])
+)
 
-TASK = "decoder"
+
+@dataclass(frozen=True)
+class Question:
+    size: str
+    path: str
+    values: tuple[str, str]  # of the control and of the variant
+    arms: tuple[dict[str, Any], dict[str, Any]]  # the same for peer_runs.py
 
 
-def unpaired_runs(effect: float, sd: float) -> int:
-    """Runs of each arm that a two-sample t-test needs to see the effect with 80 % power."""
+QUESTIONS = (
+    Question("large", "model.position", ("Learned", "Rope"), ({"rope": False}, {"rope": True})),
+    Question("medium", "model.feedforward", ("Mlp", "Mlp(activation=relu)"), ({}, {"relu": True})),
+    Question("small", "model.kv_heads", ("none", "1"), ({}, {"kv_heads": 1})),
+)
+
+
+def cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+def ours(question: Question, home: Path) -> dict[str, Any]:
+    control = CONTROL.settings([f"{question.path}={question.values[0]}"])
+    study = Study(
+        question=f"{question.path}?",
+        control=control,
+        vary={question.path: list(question.values)},
+        name=question.size,
+        again=False,
+        chaos=False,
+    )
+    started, used = time.monotonic(), cpu_seconds()
+    outcome = run_study(study, Execution(), home=home)
+    verdict = outcome.verdicts[0].verdict
+    return {
+        "word": verdict.verdict,
+        "pairs": verdict.pairs,
+        "runs": len(outcome.record.runs),
+        "effect": verdict.difference,
+        "sd": verdict.sd,
+        "cpu": cpu_seconds() - used,
+        "seconds": time.monotonic() - started,
+    }
+
+
+# -- the usual way -----------------------------------------------------------------------------------------------------
+
+
+def write_data(path: Path) -> None:
+    """The tokens that our runs are trained and tested on, and the sizes of the model."""
+    task = task_of(CONTROL)
+    assert isinstance(task, LanguageModelling)
+    block, spec = CONTROL.model.block, CONTROL.train
+    tests = [np.asarray(task.data.held[name].tokens[: WINDOWS * block + 1]) for name in task.data.tests]
+    windows = [t[: len(t) - 1 - (len(t) - 1) % block] for t in tests]
+    test = np.concatenate(
+        [np.stack([t[n : n + block + 1] for n in range(0, len(w), block)]) for t, w in zip(tests, windows, strict=True)]
+    )
+    optimizer = json.loads(json.dumps(spec.optimizer.to_json()))
+    sizes = {
+        "vocab": task.vocabulary.size,
+        "width": CONTROL.model.width,
+        "layers": CONTROL.model.layers,
+        "heads": CONTROL.model.heads,
+        "block": block,
+        "batch": spec.batch,
+        "steps": spec.steps,
+        "lr": optimizer["lr"],
+        "decay": optimizer.get("weight_decay", 0.0),
+        "warmup": spec.schedule.to_json().get("warmup", 0.0),
+        "clip": spec.clip,
+    }
+    np.savez(path, train=np.asarray(task.data.train.tokens), test=test, sizes=json.dumps(sizes))
+
+
+def runs_needed(effect: float, sd: float) -> int:
+    """Runs of each arm that Welch's test needs to see the effect with 80 % power."""
     for n in range(2, 100_000):
-        if nct.sf(t.ppf(0.975, 2 * n - 2), 2 * n - 2, effect / sd * math.sqrt(n / 2)) >= 0.8:
+        free = 2 * n - 2
+        if scipy_stats.nct.sf(scipy_stats.t.ppf(0.975, free), free, abs(effect) / sd * math.sqrt(n / 2)) >= 0.8:
             return n
-    raise SystemExit("no number of runs sees so small an effect")
+    return 100_000
 
 
-def main(name: str, rounds: int = 4, steps: int = 20) -> None:
-    with tempfile.TemporaryDirectory() as room:
-        outcome = kept.unpacked(RECIPES / "published" / "measured" / f"{name}.json", Path(room))
-        verdicts, rows = outcome.verdicts(), outcome.rows
-    control = np.array([row.value for row in rows[verdicts.title, verdicts.control]])
-    result = bench.run(TASK, HERE, rounds, steps)
-    alone = next(c for c in result.comparisons() if c.what.startswith("runs per hour, peers alone"))
+def train_peers(data: Path, question: Question, start: int, stop: int) -> tuple[list[list[float]], float]:
+    """The losses of both arms with new seeds, one process per arm and core, and their CPU seconds."""
+    before = cpu_seconds()
+    started = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                str(PEER),
+                str(data),
+                json.dumps(arm),
+                ",".join(map(str, range(first + start, first + stop))),
+                "1",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for arm, first in zip(question.arms, (0, 10_000), strict=True)
+    ]
+    lines = [process.communicate()[0].splitlines() for process in started]
+    if any(process.returncode for process in started):
+        raise SystemExit("the peer failed: see its message above")
+    return [[json.loads(line)["loss"] for line in one] for one in lines], cpu_seconds() - before
+
+
+def usual(question: Question, effect: float, data: Path) -> dict[str, Any]:
+    losses: list[list[float]] = [[], []]
+    cpu, started, wanted = 0.0, time.monotonic(), FIRST
+    while True:
+        more, used = train_peers(data, question, len(losses[0]), wanted)
+        losses = [old + new for old, new in zip(losses, more, strict=True)]
+        cpu += used
+        sd = math.sqrt(float(np.mean([np.var(one, ddof=1) for one in losses])))
+        needed = runs_needed(effect, sd)
+        if needed <= wanted or wanted == MOST:
+            break
+        wanted = min(MOST, max(needed, wanted + 2))
+    counted = min(max(needed, 2), len(losses[0]))  # a user with less noise than twelve runs show would train fewer
+    p = scipy_stats.ttest_ind(losses[1][:counted], losses[0][:counted], equal_var=False).pvalue
+    return {
+        "runs": 2 * counted,
+        "trained": 2 * len(losses[0]),
+        "needed": 2 * needed,
+        "sd": sd,
+        "effect": float(np.mean(losses[1]) - np.mean(losses[0])),
+        "p": float(p),
+        "cpu": cpu * counted / len(losses[0]),
+        "cpu_needed": cpu * needed / len(losses[0]),
+        "seconds": time.monotonic() - started,
+    }
+
+
+def main() -> None:
     made = []
-    for row in verdicts:
-        variant = np.array([r.value for r in rows[verdicts.title, row.arm]])
-        sd = math.sqrt((control.var(ddof=1) + variant.var(ddof=1)) / 2)
-        effect = abs(row.verdict.difference)
-        theirs, pairs = 2 * unpaired_runs(effect, sd), stats.pairs_for(effect / row.verdict.sd)
-        if pairs is None:
-            continue
-        ratio = theirs / (2 * pairs) * alone.median
-        made.append(
-            {
-                "study": name,
-                "arm": row.arm,
-                "effect": effect,
-                "sd_between_seeds": sd,
-                "sd_within_pairs": row.verdict.sd,
-                "unpaired_runs": theirs,
-                "paired_runs": 2 * pairs,
-                "peer": alone.against,
-                "runs_per_hour_ratio": alone.median,
-                "times_faster": ratio,
-            }
-        )
-        print(
-            f"{row.arm}: an effect of {effect:.4f} takes {theirs} unpaired runs of {alone.against} "
-            f"or {2 * pairs} paired runs of ours; with {alone.median:.2f} × the runs an hour, {ratio:.0f} × sooner"
-        )
-    (HERE / "measured" / "verdict.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory() as room:
+        data = Path(room) / "data.npz"
+        write_data(data)
+        for question in QUESTIONS:
+            mine = ours(question, Path(room) / question.size)
+            theirs = usual(question, mine["effect"], data)
+            made.append({"question": question.size, "field": question.path, "ours": mine, "usual": theirs})
+            print(json.dumps(made[-1]), flush=True)
+    result = {
+        "command": "python benchmarks/measure/verdict.py",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "questions": made,
+    }
+    (HERE / "measured" / "verdict.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "window-window")
+    main()

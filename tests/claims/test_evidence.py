@@ -30,6 +30,7 @@ from headtohead.claims import (
     Sooner,
 )
 from headtohead.claims.comparisons import level_at, steps_to
+from headtohead.claims.ledger import Judged, summary
 from headtohead.claims.published_figures import row_of
 from headtohead.errors import InputError
 from headtohead.outcome.outcome import Outcome, load_outcome
@@ -325,6 +326,39 @@ def test_an_absent_table_is_named(stored):
 def test_a_claim_is_unresolved_if_any_evidence_is(stored):
     outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1), "NoPosition": near(3, 2, 0.5)}, margin=None)
     assert Claim("001.1", Better(STUDY, "Rope"), Better(STUDY, "NoPosition")).judged(outcomes)[0] == "unresolved"
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [(2.9, "holds"), (3.2, "holds in part"), (None, "unresolved")],
+    ids=["both hold", "one fails", "one open"],
+)
+def test_a_claim_is_judged_part_by_part(stored, other, word):
+    last = near(3, 2, 0.5) if other is None else near(other, 2)
+    outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1), "NoPosition": last}, margin=None)
+    parts = {"of one": (Better(STUDY, "Rope"),), "of the other": (Better(STUDY, "NoPosition"),)}
+    claim = Claim("001.1", parts=parts)
+    assert len(claim.evidence) == 2
+    found, findings, _ = claim.judged(outcomes)
+    assert found == word
+    assert [f.says.partition(":")[0] for f in findings] == list(parts)
+    only = Claim("001.1", parts={"of the other": parts["of the other"]})
+    assert only.judged(outcomes)[0] == {"holds in part": "does not hold"}.get(word, word)
+
+
+def test_parts_that_hold_in_part_are_counted():
+    words = ["holds", "holds in part", "does not hold", "unresolved"]
+    claims = [Judged(Claim(f"001.{n}"), "", word, [], [], {}, {}, {}) for n, word in enumerate(words)]
+    assert summary(claims) == "Of 4 claims 1 holds, 1 holds in part, 1 does not, 1 is unresolved."
+    assert summary(claims[:1]) == "Of 1 claim 1 holds, 0 do not, 0 are unresolved."
+
+
+@pytest.mark.parametrize(("published", "said"), [(-0.2, "compatible"), (-0.5, "excluded"), (0.0, "excluded")])
+def test_a_published_difference_is_compatible_or_excluded(stored, published, said):
+    outcomes = stored({"Learned": near(3), "Rope": near(2.8, 1)}, margin=None)
+    found = Better(STUDY, "Rope", published=published).judge(outcomes)
+    assert found.effect.endswith(f" is {said}")
+    assert "published" not in Better(STUDY, "Rope").judge(outcomes).effect
 
 
 def test_an_absent_arm_is_named(stored):

@@ -43,6 +43,7 @@ class Compared:
     than: str = "control"
     value: str = ""  # the study's metric by default
     table: str | None = None  # of a tuned study: "own best" (default) or "shared"
+    published: float | None = None  # the report's difference
 
     def compared(self, outcomes: Outcomes) -> tuple[stats.Verdict, Callable[[Word], Finding]]:
         outcome = outcomes(self.study)
@@ -61,6 +62,9 @@ class Compared:
             )
             v = not_by_survivors(judged[self.arm], control, variant)
         effect = effect_text(name, v) + _lost(control, variant)
+        if self.published is not None and math.isfinite(v.low):
+            said = "compatible" if v.low <= self.published <= v.high else "excluded"
+            effect += f"; the published {text_of(name, self.published, signed=True)} is {said}"
         return v, lambda word: finding(outcome, text, word, name, v, control, variant, effect=effect)
 
     def _family(self, outcome: Outcome) -> bool:

@@ -4,8 +4,9 @@ ends in one of three words: holds, does not hold, unresolved."""
 from __future__ import annotations
 
 import abc
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from headtohead.run.store import Record
 from headtohead.study.study import Study
 
 Word = Literal["holds", "does not hold", "unresolved"]
+ClaimWord = Literal["holds", "holds in part", "does not hold", "unresolved"]
 
 Outcomes = Callable[[Study], Outcome]
 
@@ -65,7 +67,8 @@ class Evidence(abc.ABC):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a report: it holds if all its evidence does, and does not hold if some of it fails."""
+    """A claim of a report: it holds if all its evidence does, and does not hold if some of it fails. A claim with
+    `parts` is judged part by part; if some hold and others fail, it holds in part."""
 
     id: str  # the report, and the place of the claim in its list: 001.2
     evidence: tuple[Evidence, ...]
@@ -74,6 +77,7 @@ class Claim:
     only: str  # the limits of its verdict: "in 250 steps"
     picture: str  # its name in tools/gallery.py
     revised: str  # what was changed in its design after results had been seen
+    parts: dict[str, tuple[Evidence, ...]]  # by name; one part without a name unless given
 
     def __init__(
         self,
@@ -84,21 +88,42 @@ class Claim:
         only: str = "",
         picture: str = "",
         revised: str = "",
+        parts: Mapping[str, Sequence[Evidence]] | None = None,
     ) -> None:
+        named = {name: tuple(one) for name, one in (parts or {"": evidence}).items()}
         object.__setattr__(self, "id", id)
-        object.__setattr__(self, "evidence", evidence)
+        object.__setattr__(self, "parts", named)
+        object.__setattr__(self, "evidence", tuple(e for one in named.values() for e in one))
         object.__setattr__(self, "also", tuple(also))
         object.__setattr__(self, "because", because)
         object.__setattr__(self, "only", only)
         object.__setattr__(self, "picture", picture)
         object.__setattr__(self, "revised", revised)
 
-    def judged(self, outcomes: Outcomes) -> tuple[Word, list[Finding], list[Finding]]:
-        found = _once([e.judge(outcomes) for e in self.evidence])
-        word: Word = "holds" if all(f.word == "holds" for f in found) else "unresolved"
-        if any(_refutes(f, len(found)) for f in found):
+    def judged(self, outcomes: Outcomes) -> tuple[ClaimWord, list[Finding], list[Finding]]:
+        by_part = {name: _once([e.judge(outcomes) for e in evidence]) for name, evidence in self.parts.items()}
+        among = sum(map(len, by_part.values()))
+        words = {name: _word(found, among) for name, found in by_part.items()}
+        word: ClaimWord = "unresolved"
+        if set(words.values()) == {"holds", "does not hold"}:
+            word = "holds in part"
+        elif "does not hold" in words.values():
             word = "does not hold"
-        return word, found, _once([e.judge(outcomes) for e in self.also])
+        elif set(words.values()) == {"holds"}:
+            word = "holds"
+        named = [
+            dataclasses.replace(f, says=f"{name}: {f.says}" if name else f.says)
+            for name, found in by_part.items()
+            for f in found
+        ]
+        return word, named, _once([e.judge(outcomes) for e in self.also])
+
+
+def _word(found: list[Finding], among: int) -> Word:
+    """What one part of a claim comes to; `among` is the number of comparisons of the whole claim."""
+    if any(_refutes(f, among) for f in found):
+        return "does not hold"
+    return "holds" if all(f.word == "holds" for f in found) else "unresolved"
 
 
 def _refutes(found: Finding, among: int) -> bool:

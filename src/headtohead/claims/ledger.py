@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headtohead.claims.evidence import Claim, Finding, Outcomes, Word
+from headtohead.claims.evidence import Claim, ClaimWord, Finding, Outcomes
 from headtohead.errors import InputError
 from headtohead.run.studies import TuningRecord
 
-MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "unresolved": "unresolved"}
+MARKS = {
+    "holds": "**holds**",
+    "holds in part": "**holds in part**",
+    "does not hold": "**does not hold**",
+    "unresolved": "unresolved",
+}
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,7 @@ class Judged:
 
     claim: Claim
     says: str
-    word: Word
+    word: ClaimWord
     findings: list[Finding]
     also: list[Finding]
     scopes: dict[str, str]  # by study
@@ -107,11 +112,13 @@ def _chosen(tuned: TuningRecord) -> str:
 def summary(claims: Sequence[Judged], untested: Sequence[Untested] = ()) -> str:
     """Of 16 claims 9 hold, 6 do not, 1 is unresolved."""
     count: Counter[str] = Counter(c.word for c in claims)
-    good, bad, open_ = (count[word] for word in MARKS)
+    good, part, bad, open_ = (count[word] for word in MARKS)
     left = len(untested)
     total = len(claims) + left
     return (
-        f"Of {total} claim{'s' * (total != 1)} {good} hold{'s' * (good == 1)}, {bad} do{'es' * (bad == 1)} not, "
+        f"Of {total} claim{'s' * (total != 1)} {good} hold{'s' * (good == 1)}, "
+        + (f"{part} hold{'s' * (part == 1)} in part, " if part else "")
+        + f"{bad} do{'es' * (bad == 1)} not, "
         f"{open_} {'is' if open_ == 1 else 'are'} unresolved"
         + (f"; {left} {'is' if left == 1 else 'are'} not tested yet." if left else ".")
     )

@@ -41,9 +41,10 @@ def plan(
 ) -> None:
     """Forecast how many pairs and minutes a study needs.
 
-    The noise comes from pairs in the store, or from a pilot of four complete pairs that count as the first of the
-    study. h2h run RECIPE --effect 1% plans and then runs with that many pairs. --lock fixes question, metric, margin,
-    arms, analyses, tuning, exclusions and data before the first run; reports then say "as locked", or what was changed.
+    The noise comes from pairs in the store, or from a pilot of six complete pairs or more that count as the first of
+    the study. h2h run RECIPE --effect 1% plans and then runs with that many pairs. --lock fixes question, metric,
+    margin, arms, analyses, tuning, exclusions and data before the first run; reports then say "as locked", or what was
+    changed.
     """
     from headtohead.run.executors.execution import Execution
     from headtohead.study.recipes import study_for

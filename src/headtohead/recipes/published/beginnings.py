@@ -80,8 +80,9 @@ claims = [
         ),
         only="where embeddings start at 0.02",
         picture="contradiction",
-        because="Its embeddings start at 0.02, and waves of size 1 drown them. As quiet as the words, "
-        "waves do no harm: see where two reports contradict each other.",
+        because="The report's embeddings start at 0.02, and sinusoidal positions of size 1 are much larger than they "
+        "are. Sinusoidal positions as small as the embeddings do no harm (see where two reports contradict each "
+        "other). The best rate of every arm is the same.",
     ),
 ]
 
@@ -91,8 +92,8 @@ interactions = [
         "003's setting",
         nano,
         *STARTS,
-        because="Where embeddings start at 0.02, waves of amplitude 1 drown the words, and so few steps do not make up "
-        "for it; where they start at 1, learned positions are noise as loud as the words.",
+        because="Where embeddings start at 0.02, sinusoidal positions of size 1 are much larger, and 400 steps do not "
+        "make up for it. Where embeddings start at 1, learned positions are noise as large as the embeddings.",
     ),
     Interaction(
         "001's setting, on the training text and at one rate for all",
@@ -100,24 +101,23 @@ interactions = [
         *STARTS,
         value="train/loss",
         table="shared",
-        because="What is learned, and how fast, depends on the start in the same way.",
+        because="The training loss depends on the start in the same way.",
     ),
     Interaction(
         "001's setting, on the test texts and at one rate for all",
         speeches,
         *STARTS,
         table="shared",
-        because="Held-out text hides it: at this rate small embeddings learn the short training text by heart, and "
-        "waves, which slow that down, come out better at either start. So 001 is right at either start; 003 is right "
-        "where embeddings start at 0.02 and a text is not learned by heart.",
+        because="The test texts do not show it: at this rate small embeddings memorise the short training text. "
+        "Sinusoidal positions slow that down, and so are better at both starts. So 001 is right at both starts. 003 is "
+        "right where embeddings start at 0.02 and the training text is not memorised.",
     ),
     Interaction(
         "001's setting, on the training text and each at its own best rate",
         speeches,
         *STARTS,
         value="train/loss",
-        because="Rates are chosen by the validation text, and for learned positions from 0.02 a lower one was chosen "
-        "than for the others, which keeps the training text from being learned by heart: it is the rates that are "
-        "compared.",
+        because="The validation text chooses the rates. For learned positions that start at 0.02 it chose a lower rate "
+        "than for the others, which keeps the training text from being memorised. So this compares rates.",
     ),
 ]

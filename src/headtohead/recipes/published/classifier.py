@@ -1,8 +1,11 @@
 """000, 001, 004: the encoder with its classifier; rotary and disentangled positions in it, by accuracy and by how soon.
 
+HEADTOHEAD_DATA=… h2h run published/classifier:fresh
 HEADTOHEAD_DATA=… h2h run published/classifier:published
 HEADTOHEAD_DATA=… h2h run published/classifier:tuned
 """
+
+import dataclasses
 
 from documents import VOCABULARY, classifier_run, classifier_studied
 
@@ -18,6 +21,14 @@ published = Study(
     again=False,
     metric="test/accuracy",
     command="h2h run published/classifier:published",
+    takes="a quarter of an hour on two cores",
+)
+
+# twenty pairs that no earlier decision rests on: their number was fixed before any of them was judged
+fresh = dataclasses.replace(
+    published,
+    seeds=range(10, 30),
+    command="h2h run published/classifier:fresh",
     takes="a quarter of an hour on two cores",
 )
 
@@ -58,11 +69,13 @@ shown = [
 claims = [
     Claim(
         "004.1",
-        Better(published, "Rope"),
-        Sooner(published, "Rope", "train/loss"),
+        Better(fresh, "Rope", published=0.012),
+        Sooner(fresh, "Rope", "train/loss"),
         also=(
-            Sooner(published, "Rope", "test/accuracy"),
-            Better(published, "Rope", value="unseen/accuracy"),
+            Better(fresh, "Rope", value="test/loss"),
+            Sooner(fresh, "Rope", "test/accuracy"),
+            Better(fresh, "Rope", value="unseen/accuracy"),
+            Better(published, "Rope", published=0.012),
             Better(tuned, "Rope"),
             Better(tuned, "Rope", value="seen/accuracy"),
             Better(tuned, "Rope", table="shared"),
@@ -77,10 +90,12 @@ claims = [
     ),
     Claim(
         "004.2",
-        Better(published, DISENTANGLED),
+        Better(fresh, DISENTANGLED, published=0.01),
         also=(
-            Sooner(published, DISENTANGLED, "train/loss"),
-            Better(published, DISENTANGLED, value="unseen/accuracy"),
+            Better(fresh, DISENTANGLED, value="test/loss"),
+            Sooner(fresh, DISENTANGLED, "train/loss"),
+            Better(fresh, DISENTANGLED, value="unseen/accuracy"),
+            Better(published, DISENTANGLED, published=0.01),
             Better(tuned, DISENTANGLED),
             Better(tuned, DISENTANGLED, table="shared"),
         ),

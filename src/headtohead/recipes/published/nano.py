@@ -1,6 +1,7 @@
 """003: gpt-nano with its heads shuffled, shifted or re-weighted before they are fused. Its sinusoidal positions are in
 beginnings.py.
 
+h2h run published/nano:fresh
 h2h run published/nano:heads
 h2h run published/nano:readings
 """
@@ -34,6 +35,15 @@ heads = Study(
     metric="validation/loss",
     command="h2h run published/nano:heads",
     takes="half an hour on two cores",
+)
+
+# thirty pairs that no earlier decision rests on: arms, margin and number were fixed before the first of them
+fresh = dataclasses.replace(
+    heads,
+    arms={name: arm for name, arm in heads.arms.items() if name != CAUSAL},
+    seeds=range(20, 50),
+    command="h2h run published/nano:fresh",
+    takes="a quarter of an hour on two cores",
 )
 
 # other readings of the same words, and the report's own remedy, which it did not try
@@ -73,21 +83,24 @@ shown = [
 claims = [
     Claim(
         "003.2",
-        Alike(heads, SHUFFLED),
-        Alike(heads, SHIFTED),
-        also=(Alike(readings, FRESH),),
+        Alike(fresh, SHUFFLED),
+        Alike(fresh, SHIFTED),
+        also=(Alike(heads, SHUFFLED), Alike(heads, SHIFTED), Alike(readings, FRESH)),
         only="where the order is fixed",
-        because="The projection that follows learns any fixed order as well as any other, so little can be read off "
-        "this about what heads do. The report does not say whether its order was drawn once or at every step; drawn "
-        "anew at each step it does harm here, and the claim would not hold.",
-        revised="ten pairs left shuffling unresolved. The margin was then 1 % of the loss for some "
-        "hours; it was set back to what it had been, and ten pairs were added to the ten.",
+        because="The projection that follows learns any fixed order equally well, so this says little about what heads "
+        "do. The report does not say whether its order was drawn once or at every step. Drawn anew at each step, it "
+        "does harm here, and the claim would not hold.",
+        revised="Ten pairs left shuffling unresolved. The margin was then 1 % of the loss for some hours; it was set "
+        "back, and ten pairs were added. The thirty pairs that decide are new: margin and number were fixed before the "
+        "first of them.",
     ),
     Claim(
         "003.3",
-        Better(heads, NORM, value="validation/loss"),
-        Better(heads, NORM, value="train/loss"),
+        Better(fresh, NORM, value="validation/loss", published=-0.097),
+        Better(fresh, NORM, value="train/loss", published=-0.1),
         also=(
+            Better(heads, NORM, value="validation/loss"),
+            Better(heads, NORM, value="train/loss"),
             Audited("model.fusion", NORMS, nano_run),
             Moves(heads, NORM, "other/loss", "own/loss"),
             Better(heads, CAUSAL, value="validation/loss"),
@@ -96,10 +109,11 @@ claims = [
             Better(readings, TRAINING, value="validation/loss"),
         ),
         picture="future",
-        because="What may be gained is about a fortieth of a nat at most, where the report has a tenth; each token's "
-        "own norm, which reads no future, comes out no worse. That single sentences are ruined, as the report's were, "
-        "does not happen either.",
-        revised="heads were weighted by their share of all norms, which changed nothing; they are "
-        "weighted by the norm itself now, as the report says. Ten pairs were added to ten.",
+        because="A gain as large as the report's, a tenth of a nat, is excluded; a fortieth of a nat is not. Weights "
+        "by each token's own norm, which read no future, are no worse. The report's single sentences were ruined; here "
+        "they are not.",
+        revised="Heads were weighted by their share of all norms, which changed nothing; they are weighted by the norm "
+        "itself now, as the report says. The first twenty pairs were ten and ten more; the thirty pairs that decide "
+        "are new, and their number was fixed before the first.",
     ),
 ]

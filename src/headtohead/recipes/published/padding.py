@@ -80,9 +80,9 @@ claims = [
             Better(padding, "masked, not filled"),
         ),
         only="in the report's own form",
-        because="The report's queries, keys and values never learned, as its parameter count shows, and for such a "
-        "model the runs cannot tell. Where attention learns, padded positions do attract less. With a mask they get no "
-        "weight at all.",
+        because="The report's queries, keys and values were never trained, as its parameter count shows, and ten pairs "
+        "of such a model do not decide. Where attention is trained, padded positions do attract less. With a mask they "
+        "get no weight at all.",
         revised=VOCABULARY + RULE,
     )
 ]

@@ -5,7 +5,7 @@ h2h run published/sharpening
 Then look: h2h attend sharpening/control --evolution
 """
 
-from documents import OWN_START, SMALL, shakespeare_short
+from documents import NOT_ITS_LENGTH, OWN_START, SMALL, shakespeare_short
 
 from headtohead import Study
 from headtohead.claims import Claim, Moves, entropy
@@ -30,9 +30,9 @@ claims = [
         "002.4",
         Moves(sharpening, "control", "entropy/before", "entropy/after"),
         picture="sharpening",
-        only="in 250 steps, by entropy",
-        because="In 250 steps, a twentieth of one of the report's twenty epochs, and measured as the entropy of a "
-        "token's weights, the mean over all heads of held-out windows: what is looked at then is not measured.",
+        only=f"in 250 steps, by entropy: {NOT_ITS_LENGTH}",
+        because="In 250 steps, a twentieth of one of the report's twenty epochs. Sharpness is the entropy of a token's "
+        "attention weights, the mean over all heads of held-out windows; which tokens get the weight is not measured.",
         revised=OWN_START,
     )
 ]

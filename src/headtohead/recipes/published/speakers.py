@@ -80,23 +80,25 @@ QUICK = SMALL  # of `h2h reproduce --quick`
 claims = [
     Claim(
         "004.3",
-        Moves(speakers, PUBLISHED, WS, OBAMAS),
-        Moves(speakers, PUBLISHED, HS, OBAMAS),
-        Closer(speakers, OBAMA, EQUAL, own=OBAMAS, other=WS),
-        Closer(speakers, OBAMA, EQUAL, own=OBAMAS, other=HS),
-        Not(Moves(speakers, EQUAL, WS, OBAMAS), "with a third of each Obama does not lead"),
-        Not(Moves(speakers, EQUAL, HS, OBAMAS), "with a third of each Obama does not lead"),
+        parts={
+            f"against {other}": (
+                Moves(speakers, PUBLISHED, of, OBAMAS),
+                Closer(speakers, OBAMA, EQUAL, own=OBAMAS, other=of),
+                Not(Moves(speakers, EQUAL, of, OBAMAS), "with a third of each Obama does not lead"),
+            )
+            for other, of in {"W. Bush": WS, "H. Bush": HS}.items()
+        },
         also=(
             Closer(speakers, WBUSH, OBAMA, own=WS, other=OBAMAS),
             Closer(speakers, HBUSH, OBAMA, own=HS, other=OBAMAS),
         ),
-        because="Half of it, by bits a byte, for word perplexity depends on how many words are unknown. With a third "
-        "of each in training Obama loses his lead over W. Bush, of whom no sentence was found in the training text; "
-        "his lead over H. Bush stays what it was. The two texts differ in more than in who speaks: the third of each "
-        "is a fifth as long and read 23 times instead of 5, in byte pairs of its own. But by a model of "
-        "his own sentences each, too, H. Bush is the hardest of the three to predict, if by a text that is a tenth "
-        "shorter.",
-        revised="what is tested was changed twice. That Obama has no lead where a third is his, which "
+        because="In bits per byte, because word perplexity depends on how many words are unknown. With a third of each "
+        "speaker in training, Obama loses his lead over W. Bush, of whom no sentence was found in the training "
+        "text. His lead over H. Bush stays what it was. The two training texts differ in more than the speakers: "
+        "the third of each is a fifth as long, is read 23 times instead of 5, and has its own byte pairs. A model"
+        " of each speaker's own sentences also finds H. Bush the hardest of the three to predict, with a text "
+        "that is a tenth shorter.",
+        revised="What is tested was changed twice. That Obama has no lead where a third is his, which "
         "decides it, stood beside it at first.",
     )
 ]
