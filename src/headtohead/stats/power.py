@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -111,24 +111,30 @@ def pairs_for(effect: float, arms: int = 1, chance: float = 0.8, alpha: float = 
     """The number of pairs that detect an effect, in standard deviations of the differences; None: above MOST_PAIRS."""
     if not effect > 0:
         return None
-    low, high = LEAST_PAIRS - 1, LEAST_PAIRS
-    while power(effect, high, arms, alpha=alpha) < chance:
-        if high == MOST_PAIRS:
-            return None
-        low, high = high, min(2 * high, MOST_PAIRS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(effect, middle, arms, alpha=alpha) >= chance else (middle, high)
-    return high
+    return _fewest(lambda n: power(effect, n, arms, alpha=alpha) >= chance)
 
 
 def pairs_for_equivalence(margin: float, arms: int = 1, chance: float = 0.8, alpha: float = ALPHA) -> int | None:
     """The number of pairs that find two equal arms equivalent. `margin` is in standard deviations."""
     if not margin > 0:
         return None
-    for n in itertools.chain(range(LEAST_PAIRS, 200), range(200, MOST_PAIRS, 50)):
+
+    def is_enough(n: int) -> bool:
         # two one-sided tests: each may err with probability alpha; what is left for the mean, in standard errors
         room = margin * math.sqrt(n) - _limit(n, arms, 0.5, 2 * alpha) * _sds(n)
-        if np.clip(2 * scipy.special.ndtr(room) - 1, 0, None).mean() >= chance:
-            return n
-    return None
+        return bool(np.clip(2 * scipy.special.ndtr(room) - 1, 0, None).mean() >= chance)
+
+    return _fewest(is_enough)
+
+
+def _fewest(is_enough: Callable[[int], bool]) -> int | None:
+    """The number of pairs from which on there are enough; None: above MOST_PAIRS."""
+    low, high = LEAST_PAIRS - 1, LEAST_PAIRS
+    while not is_enough(high):
+        if high == MOST_PAIRS:
+            return None
+        low, high = high, min(2 * high, MOST_PAIRS)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
