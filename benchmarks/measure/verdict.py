@@ -12,15 +12,17 @@ are compared, because other programs on the machine do not change them much.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,9 +70,35 @@ QUESTIONS = (
 )
 
 
-def cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
+def measured(command: list[str]) -> tuple[str, float]:
+    """What a command prints, and the CPU seconds of all processes of its session, looked at five times a second."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    used: dict[int, float] = {}
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.2):
+            used.update(session_cpu(process.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    printed = process.communicate()[0]
+    done.set()
+    watcher.join()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed")
+    return printed, sum(used.values())
+
+
+def session_cpu(session: int) -> dict[int, float]:
+    """The CPU seconds of every process of a session, by its number."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(words[3]) == session:
+                found[int(folder.name)] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------
@@ -86,16 +114,15 @@ def ours(question: Question, home: Path) -> dict[str, Any]:
         again=False,
         chaos=False,
     )
-    started, used = time.monotonic(), cpu_seconds()
+    started = time.monotonic()
     outcome = run_study(study, Execution(), home=home)
-    verdict = outcome.verdicts[0].verdict
+    verdict = outcome.verdicts.arms[0].verdict
     return {
         "word": verdict.verdict,
         "pairs": verdict.pairs,
         "runs": len(outcome.record.runs),
         "effect": verdict.difference,
         "sd": verdict.sd,
-        "cpu": cpu_seconds() - used,
         "seconds": time.monotonic() - started,
     }
 
@@ -141,26 +168,15 @@ def runs_needed(effect: float, sd: float) -> int:
 
 def train_peers(data: Path, question: Question, start: int, stop: int) -> tuple[list[list[float]], float]:
     """The losses of both arms with new seeds, one process per arm and core, and their CPU seconds."""
-    before = cpu_seconds()
-    started = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                str(PEER),
-                str(data),
-                json.dumps(arm),
-                ",".join(map(str, range(first + start, first + stop))),
-                "1",
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for arm, first in zip(question.arms, (0, 10_000), strict=True)
-    ]
-    lines = [process.communicate()[0].splitlines() for process in started]
-    if any(process.returncode for process in started):
-        raise SystemExit("the peer failed: see its message above")
-    return [[json.loads(line)["loss"] for line in one] for one in lines], cpu_seconds() - before
+
+    def train(arm: dict[str, Any], first: int) -> tuple[str, float]:
+        seeds = ",".join(map(str, range(first + start, first + stop)))
+        return measured([sys.executable, str(PEER), str(data), json.dumps(arm), seeds, "1"])
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(train, question.arms, (0, 10_000)))
+    losses = [[json.loads(line)["loss"] for line in printed.splitlines()] for printed, _ in found]
+    return losses, sum(cpu for _, cpu in found)
 
 
 def usual(question: Question, effect: float, data: Path) -> dict[str, Any]:
@@ -196,7 +212,9 @@ def main() -> None:
         data = Path(room) / "data.npz"
         write_data(data)
         for question in QUESTIONS:
-            mine = ours(question, Path(room) / question.size)
+            command = [sys.executable, __file__, "--ours", question.size, str(Path(room) / question.size)]
+            printed, cpu = measured(command)
+            mine = {**json.loads(printed.splitlines()[-1]), "cpu": cpu}
             theirs = usual(question, mine["effect"], data)
             made.append({"question": question.size, "field": question.path, "ours": mine, "usual": theirs})
             print(json.dumps(made[-1]), flush=True)
@@ -209,4 +227,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--ours"]:  # a process of its own, so that its CPU time can be told from the rest
+        asked = next(question for question in QUESTIONS if question.size == sys.argv[2])
+        print(json.dumps(ours(asked, Path(sys.argv[3]))))
+    else:
+        main()

@@ -29,7 +29,7 @@ fresh = dataclasses.replace(
     published,
     seeds=range(10, 30),
     command="h2h run published/classifier:fresh",
-    takes="a quarter of an hour on two cores",
+    takes="ten minutes on two cores",
 )
 
 # as it should be: a tenth of the training sentences chooses the rate, the test set is read once, at the end. The best
@@ -81,12 +81,14 @@ claims = [
             Better(tuned, "Rope", table="shared"),
         ),
         picture="sooner",
-        because="The report compares single runs, and two seeds of one encoder can differ by as much as its two "
-        "encoders. On the test set the rotary one rises sooner, on the training set it does not. The rate chosen for "
-        "it by sentences that are not in the training set is too slow to learn by heart those of the test set that "
-        "are; were each encoder's own best rate to decide, the claim would not hold.",
-        revised="each encoder was judged at its own best rate, then at a shared one, with a tenth of the "
-        "sentences held out; it is judged as published now, and those results stand beside it. " + VOCABULARY,
+        because="RoPE does converge sooner. A lead in accuracy is not shown: two seeds of one encoder can "
+        "differ by as much as the report's two single runs, and a lead of the published 1.2 points is excluded. "
+        "Each encoder's own best rate was chosen by sentences that are not in the training set. For RoPE that rate "
+        "is too low to memorise the test sentences that are in it; if own best rates decided, the claim would not "
+        "hold.",
+        revised="Each encoder was judged at its own best rate, then at a shared one, with a tenth of the "
+        "sentences held out. It is judged as published now, on twenty new pairs; the other results stand beside "
+        "it. " + VOCABULARY,
     ),
     Claim(
         "004.2",
@@ -99,8 +101,10 @@ claims = [
             Better(tuned, DISENTANGLED),
             Better(tuned, DISENTANGLED, table="shared"),
         ),
-        because="What the report saw between two single runs is what two seeds of one encoder can differ by.",
-        revised="each encoder was judged at its own best rate, then at a shared one, with a tenth of the "
-        "sentences held out; it is judged as published now, and those results stand beside it. " + VOCABULARY,
+        because="The report compares single runs, and two seeds of one encoder can differ by as much. A lead "
+        "of the published 1.0 points is excluded.",
+        revised="Each encoder was judged at its own best rate, then at a shared one, with a tenth of the "
+        "sentences held out. It is judged as published now, on twenty new pairs; the other results stand beside "
+        "it. " + VOCABULARY,
     ),
 ]
