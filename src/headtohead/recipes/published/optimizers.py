@@ -111,7 +111,7 @@ claims = [
         "its test loss is much lower: it overfits less, as the report says. The sign in accuracy depends on the rate: "
         "+1.3 points where each has its own best rate, +2.9 at 1e-4, −9.5 at 3e-5 after 40 steps. All pairs train on "
         "the same 256 sentences; others may give other results.",
-        revised="Own best rates decided at first. Rates were added to the grid twice: 3e-3, 3e-2 and 3e-1 after runs of "
-        "an earlier design had been trained, and 1e-5 when AdamW's best lay at the edge, which changed no choice.",
+        revised="Own best rates decided at first. Rates were added to the grid twice: 3e-3, 3e-2 and 3e-1 after runs "
+        "of an earlier design had been trained, and 1e-5 when AdamW's best lay at the edge, which changed no choice.",
     ),
 ]
