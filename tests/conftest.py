@@ -14,6 +14,10 @@ torch.set_num_threads(1)  # the tests run side by side, one process per core
 _MODULES = tempfile.TemporaryDirectory()
 os.environ["HF_MODULES_CACHE"] = _MODULES.name
 
+# code that tests run is approved in a list of this process, not in that of the user
+_TRUST = tempfile.TemporaryDirectory()
+os.environ["HEADTOHEAD_TRUST"] = os.path.join(_TRUST.name, "trusted.json")
+
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run tests that take minutes")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.spec import trust
 from helpers.runs import SMALL
 from helpers.terminal import h2h, imported_by
 
@@ -63,6 +64,7 @@ def clone(text: Path) -> Path:
     folder.mkdir(parents=True)
     (folder / "figures.toml").write_text(FIGURES)
     (folder / "mine.py").write_text(RECIPE)
+    trust.approve(RECIPE.encode(), "mine.py", folder.resolve())
     Path("docs").mkdir()
     Path("README.md").write_text("Before.\n\n<!-- stored: claims -->\nold\n<!-- /stored -->\n\nAfter.\n")
     return folder
