@@ -15,7 +15,7 @@ from headtohead.run import files, store
 from headtohead.run.store import Record
 from headtohead.run.studies import find_runs, find_study, read_study
 from headtohead.spec import trust
-from headtohead.spec.stored_code import shown, unapproved
+from headtohead.spec.stored_code import StoredCode, shown, unapproved
 
 FIRST_LINES = 6  # of a file that are shown before the question
 
@@ -111,23 +111,25 @@ def study_records(folder: Path, home: Path) -> list[Record]:
 
 def needed_by(records: Iterable[Record]) -> list[Pending]:
     """The code that these runs need and the user has not approved, each file once with all runs that need it."""
-    found: dict[str, Pending] = {}
+    found: dict[str, tuple[StoredCode, Record]] = {}
+    classes: dict[str, dict[str, None]] = {}
     for record in records:
         try:
             spec = record.spec
         except InputError:
             continue  # a damaged run is reported by the command that reads it
         for code in unapproved(spec, record.code):
-            name, place = Path(shown(code.file)).name, code.place or Path(code.file or "")
-            one = Pending(name, code.text, place, (code.name,), (record.id,))
-            before = found.get(one.sha256)
-            if before is not None:
-                classes, runs = (
-                    dict.fromkeys([*a, *b]) for a, b in ((before.classes, one.classes), (before.runs, one.runs))
-                )
-                one = Pending(before.name, before.text, before.place, tuple(classes), tuple(runs))
-            found[one.sha256] = one
-    return list(found.values())
+            sha256 = trust.sha256_of(code.text)
+            found.setdefault(sha256, (code, record))
+            classes.setdefault(sha256, {})[code.name] = None
+    return [_pending(code, record, tuple(classes[sha256])) for sha256, (code, record) in found.items()]
+
+
+def _pending(code: StoredCode, record: Record, classes: tuple[str, ...]) -> Pending:
+    copies = record.folder.parent.glob(f"*/{files.CODE}/{trust.sha256_of(code.text)}.py")
+    runs = tuple(sorted(path.parent.parent.name for path in copies)) or (record.id,)
+    place = code.place or Path(code.file or "")
+    return Pending(Path(shown(code.file)).name, code.text, place, classes, runs)
 
 
 def approve(pending: Iterable[Pending]) -> None:
