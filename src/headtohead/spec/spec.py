@@ -478,7 +478,7 @@ def code_of(value: Any) -> trust.SentCode:
     for cls in _classes(value):
         if not is_builtin(cls):
             text, folder = source_text(cls), folder_of(cls)
-            found[copy_name(text)], found.folders[copy_name(text)] = text, folder and str(folder)
+            found[copy_name(text)], found.folders[copy_name(text)] = text, None if folder is None else str(folder)
             trust.remember(text, PurePath(origin_of(cls) or "session").name, folder)
     return found
 

@@ -52,7 +52,7 @@ def load_found_file(path: Path) -> ModuleType:
     approved = trust.approval(source)
     if approved is None:
         raise trust.NotApproved(f"{path} is code that you have not approved: read it, then h2h trust {path}")
-    return load_source(file, source, approved.folder and Path(approved.folder), str(path))
+    return load_source(file, source, Path(approved.folder) if approved.folder else None, str(path))
 
 
 def load_source(file: Path, source: bytes, folder: Path | None, said: str) -> ModuleType:
