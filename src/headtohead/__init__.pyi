@@ -11,6 +11,7 @@ from headtohead.api import runs as runs
 from headtohead.api import score as score
 from headtohead.api import studies as studies
 from headtohead.api import train as train
+from headtohead.api import trust as trust
 from headtohead.auditor.module import Claims as Claims
 from headtohead.auditor.report import Report as Report
 from headtohead.data.corpora import Corpus as Corpus

@@ -13,7 +13,7 @@ from headtohead.claims.evidence import Claim
 from headtohead.claims.measures import Measure
 from headtohead.claims.published_figures import Shown
 from headtohead.errors import InputError, nearest
-from headtohead.spec.userfiles import load_file, published_recipes
+from headtohead.spec.userfiles import load_found_file, published_recipes
 from headtohead.study.study import Study
 
 WHERE = published_recipes()
@@ -60,7 +60,7 @@ def experiments(where: Path = WHERE) -> list[Experiment]:
 
 
 def experiment(file: Path) -> Experiment:
-    module = vars(load_file(file))
+    module = vars(load_found_file(file))
     held = {name: value for name, value in module.items() if isinstance(value, Study)}
     return Experiment(
         name=file.stem,

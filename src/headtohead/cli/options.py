@@ -55,6 +55,7 @@ Runs = Annotated[
     ),
 ]
 Step = Annotated[int | None, typer.Option(min=0, help="Use the weights saved at this step; 0 is before training.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Approve the code that came with the run, as h2h trust does.")]
 AllSeeds = Annotated[bool, typer.Option("--all-seeds", help="Add the other seeds of each run's arm in the store.")]
 Sets = Annotated[
     str | None,

@@ -15,7 +15,7 @@ from headtohead.model.spec import ModelSpec
 from headtohead.parts import Full
 from headtohead.pretrained.start import Fresh, Start
 from headtohead.spec import Spec, knob
-from headtohead.spec.userfiles import Copies
+from headtohead.spec.stored_code import Copies
 from headtohead.training.evaluate import EvalSpec
 from headtohead.training.trainer import TrainSpec
 

@@ -32,7 +32,7 @@ from headtohead.run.executors.loop import ATTEMPTS, Loop, Message, NotSaved, Wor
 from headtohead.run.session import Options, Stop, execute, stop_on_signals
 from headtohead.run.store import Record
 from headtohead.spec import code_of
-from headtohead.spec.userfiles import Copies
+from headtohead.spec.stored_code import Copies
 from headtohead.training.arm import RunSpec
 
 STOPPING = 20.0  # seconds that runs have to save themselves when the user stops
