@@ -236,11 +236,11 @@ def _checked(record: StudyRecord) -> StudyRecord:
 
 def read_study(folder: Path) -> StudyRecord:
     path = folder / files.STUDY
+    data = store.read_json(path, "run the study again")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         newer = data["format"] > FORMAT
         record = None if newer else _checked(StudyRecord.from_json(data))
-    except (OSError, *DAMAGED):
+    except DAMAGED:
         raise store.unreadable(path, "run the study again") from None
     if record is None:
         raise InputError(f"{path} was written by a newer version of headtohead: update this one to read it")
@@ -252,7 +252,7 @@ def has_study(folder: Path) -> bool:
 
 
 def write_study(folder: Path, record: StudyRecord) -> None:
-    store.write_whole(folder / files.STUDY, store.to_text(record.to_json()))
+    store.write_json(folder / files.STUDY, record.to_json())
 
 
 def study_folders(home: Path) -> list[Path]:

@@ -150,7 +150,7 @@ def plan_study(
     if noise is None or outcome is None:
         raise InputError("no pair of the pilot was completed, so there is nothing to plan with: see h2h list runs")
     forecast = _forecast(study, outcome, noise, effect, jobs)
-    store.write_whole(folder / files.PLAN, store.to_text(forecast.to_json()))
+    store.write_json(folder / files.PLAN, forecast.to_json())
     return forecast
 
 
