@@ -20,6 +20,7 @@ LONGEST = 60  # characters of a test's name after test_
 
 # folders that mirror no package
 OTHERS = {"architecture", "benchmarks", "calibration", "conformance", "examples", "golden", "helpers", "tools"}
+OTHERS |= {"corrupt", "faults", "storm"}  # damaged files, failing disks, killed processes
 # folders of modules that are audited
 AUDITED = {"auditor/planted", "auditor/correct"}
 # files whose tests follow a run through several source files

@@ -40,8 +40,8 @@ def _memory(path: Path) -> Memory:
 
 
 def cached_folder(folder: Path, what: str, write: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache with the files that `write` puts into it. If it is absent or damaged, it is made, all
-    at once, so that no process sees half of it. If another process makes it first, that folder stays."""
+    """Return a folder of the cache with the files that `write` puts into it. If it is absent or damaged, it is made
+    all at once, so that no process sees half of it. If another process makes it first, that folder stays."""
     if os.path.lexists(folder):
         problem = folder_damage(folder, checked())
         if not problem:

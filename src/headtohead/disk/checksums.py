@@ -83,7 +83,7 @@ def damage(folder: Path, sums: Sums) -> str:
 
 @dataclass
 class Memory:
-    """Which folders were checked, as marks: short digests of names, sizes, times of change and places on the disk of all
+    """Which folders were checked, as marks: short digests of names, sizes, times of change and places on the disk of
     their files.
 
     It is a file of lines to which processes append. A line that is lost costs time only; one that is damaged matches

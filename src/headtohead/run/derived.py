@@ -70,6 +70,15 @@ def _read(path: Path, digest: str) -> Any:
     return content["value"] if valid else None
 
 
+def is_sound(path: Path) -> bool:
+    """Whether a file of derived values matches its own checksum."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return content["checksum"] == _checksum(content["value"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
 def _checksum(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 

@@ -329,15 +329,20 @@ def locked(folder: Path) -> bool:
 
 
 def make_room(folder: Path) -> None:
-    """Move the files of a damaged run to `<id>.damaged-1`, so that it can be trained again. Only for the holder of the
-    lock, which stays. The result is moved last: a call that was killed is repeated."""
+    """Set a damaged run aside, so that it can be trained again. Only for the holder of the lock."""
     record = Record(folder)
-    if not record.has_result or not record.damage:
-        return
+    if record.has_result and record.damage:
+        aside = move_aside(folder)
+        on_stderr(f"run {folder.name} is damaged: {record.damage}. It is kept as {aside.name}, and trained again")
+
+
+def move_aside(folder: Path) -> Path:
+    """Move the files of a run to `<id>.damaged-1`. Only for the holder of the lock, which stays. The result is moved
+    last: a call that was killed is repeated."""
     aside = free_name(folder)
     with one_line_write_errors(aside):
         aside.mkdir()
         for name in sorted(os.listdir(folder), key=lambda name: (name == files.RESULT, name)):
             if name != files.LOCK:
                 os.replace(folder / name, aside / name)
-    on_stderr(f"run {folder.name} is damaged: {record.damage}. It is kept as {aside.name}, and trained again")
+    return aside
