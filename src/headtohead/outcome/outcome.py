@@ -231,8 +231,6 @@ class Outcome:
 
     def _row(self, arm: str, seed: int, run: str) -> RunRow:
         record = Record.at(self.home, run)
-        if not record.exists and record.has_result:
-            return RunRow(arm, seed, run, "damaged", record.damage_text, math.nan)
         if not record.exists:
             why = record.failure
             return RunRow(arm, seed, run, "failed" if why else "missing", why or "not trained yet", math.nan)
@@ -490,6 +488,8 @@ class Outcome:
             record = Record.at(self.home, run)
             if run not in shown and record.has_result and record.damage:
                 yield record.damage_text
+            elif run not in shown and record.lost_result:
+                yield f"run {run}: {record.lost_result}; continue it: h2h train --resume {run}"
         if len(measured) > 1:
             yield f"{' and '.join(measured.values())} were measured on different texts: their figures do not compare"
         for arm, rows in variants.items():

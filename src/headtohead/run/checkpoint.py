@@ -34,7 +34,7 @@ def save_checkpoint(folder: Path, run: str, model: nn.Module, trainer: Trainer, 
     path = folder / files.CHECKPOINT
     data = save(tensors, {"facts": json.dumps(facts)})
     with store.one_line_write_errors(path):
-        if path.is_file():
+        if os.path.lexists(path):
             os.replace(path, folder / files.OLD_CHECKPOINT)
     store.write_whole(path, data)
 
@@ -49,7 +49,7 @@ def load_checkpoint(
         damaged.append(f"{files.METRICS} was not a file: it is set aside as {store.set_aside(metrics)}")
     for name in (files.CHECKPOINT, files.OLD_CHECKPOINT):
         path = folder / name
-        if not path.is_file():
+        if not os.path.lexists(path):
             continue
         try:
             tensors, facts = _read(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def _short(value: Any) -> str:
 def read_lock(folder: Path) -> LockedPlan | None:
     """The locked plan of a study; None if it has none."""
     path = folder / files.LOCKED
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
     remedy = "restore it, or work without a locked plan"
     data = store.read_json(path, remedy)

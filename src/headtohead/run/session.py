@@ -361,7 +361,8 @@ class _Session:
             sync_folder(folder) if folder.is_dir() else None
         store.write_whole(self.folder / files.RESULT, store.to_text(sealed))
         for name in (files.CHECKPOINT, files.OLD_CHECKPOINT, files.BEST_WEIGHTS):
-            (self.folder / name).unlink(missing_ok=True)
+            if not (self.folder / name).is_dir():
+                (self.folder / name).unlink(missing_ok=True)
         return result
 
     def _best_weights(self) -> dict[str, Tensor]:

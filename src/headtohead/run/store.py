@@ -89,12 +89,12 @@ class Record:
     @property
     def exists(self) -> bool:
         """Whether the run was started."""
-        return (self.folder / files.RUN).is_file()
+        return (self.folder / files.RUN).is_file() or self.has_result
 
     @property
     def has_result(self) -> bool:
         """Whether there is a result; it may be damaged."""
-        return (self.folder / files.RESULT).is_file()
+        return os.path.lexists(self.folder / files.RESULT)
 
     @property
     def has_ended(self) -> bool:
@@ -106,6 +106,14 @@ class Record:
         """What is wrong with the first damaged file of a run that has a result; empty if all are as they were
         written, or if an older version wrote them without checksums."""
         return seal.damage(self.folder, checked())
+
+    @property
+    def lost_result(self) -> str:
+        """A line about a run that has its weights but no result: the result was deleted, or a kill came just before it
+        was written. Empty for any other run."""
+        if self.has_result or not (self.folder / files.WEIGHTS).is_file() or locked(self.folder):
+            return ""
+        return f"{files.RESULT} is missing, although the run was trained to its end"
 
     @property
     def damage_text(self) -> str:
@@ -257,7 +265,12 @@ def runs(where: Path | None = None) -> list[Record]:
     folder = (where or home()) / files.RUNS
     names = [path for path in folder.iterdir() if ASIDE not in path.name] if folder.is_dir() else []
     found = [record for record in map(Record, names) if record.exists]
-    return sorted(found, key=lambda r: ((r.folder / files.RUN).stat().st_mtime_ns, r.id))
+    return sorted(found, key=lambda r: (_started(r.folder), r.id))
+
+
+def _started(folder: Path) -> int:
+    path = folder / files.RUN
+    return (path if path.is_file() else folder).stat().st_mtime_ns
 
 
 def find_run(name: str, where: Path | None = None) -> Record:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -248,7 +249,7 @@ def read_study(folder: Path) -> StudyRecord:
 
 
 def has_study(folder: Path) -> bool:
-    return (folder / files.STUDY).is_file()
+    return os.path.lexists(folder / files.STUDY)
 
 
 def write_study(folder: Path, record: StudyRecord) -> None:
@@ -275,7 +276,7 @@ def find_study(name: str, home: Path) -> Path:
 
 
 def _last_written(folder: Path) -> int:
-    return max(file.stat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
+    return max(file.lstat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
 
 
 class ArmRuns(NamedTuple):

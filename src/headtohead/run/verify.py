@@ -99,7 +99,7 @@ Part = tuple[str, Path, Callable[[Path], Problem | None]]  # kind, file or folde
 
 def _of_store(home: Path) -> Iterator[Part]:
     for path in _children(home / files.RUNS):
-        if any((path / name).is_file() for name in (files.RUN, files.RESULT)):
+        if Record(path).exists:
             yield "run", path, check_run
     for path in _children(home / files.STUDIES):
         yield from _of_study(path)
@@ -147,8 +147,6 @@ def _named(names: Iterable[str], home: Path) -> Iterator[Part]:
             started = (home / files.RUNS / run for run in runs)
         elif "/" in name:
             started = (record.folder for record in find_arm(name, home).records)
-        elif (home / files.RUNS / name / files.RESULT).is_file():  # also without its run.json
-            started = iter([home / files.RUNS / name])
         else:
             started = iter([store.find_run(name, home).folder])
         yield from (("run", path, check_run) for path in started if path.is_dir())
@@ -168,7 +166,7 @@ def _children(folder: Path) -> list[Path]:
 def check_run(folder: Path) -> Problem | None:
     """Check every file of a run, its id, and its values against its items."""
     record = Record(folder)
-    why = seal.damage(folder) if record.has_result else ""
+    why = seal.damage(folder) if record.has_result else record.lost_result
     if not why:
         try:
             why = _of_another(record) or (_inconsistent(record) if record.has_result else "")

@@ -7,7 +7,6 @@ noise is 0.06 to 2.3 times that of complete runs. After the study, the forecast 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -272,7 +271,7 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
     if not path.is_file():
         return []
     try:
-        plan = StudyPlan.from_json(json.loads(path.read_text(encoding="utf-8")))
+        plan = StudyPlan.from_json(store.read_json(path, "plan again"))
         float(plan.run_seconds * plan.jobs + plan.sd)
     except DAMAGED:
         return [f"{path} cannot be read, so the forecast is not compared with what happened"]
