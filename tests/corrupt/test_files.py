@@ -121,7 +121,7 @@ def read(reader: Callable[[], str]) -> str:
     try:
         return reader()
     except InputError as error:
-        assert "\n" not in str(error)
+        assert "\n" not in str(error)  # noqa: PT017
         return f"InputError: {error}"
 
 

@@ -55,7 +55,7 @@ def trained_after(place: Path, damage: str, draw: random.Random) -> str:
             said = "named" if first.damaged or list(folder.rglob("*.damaged-*")) else "unnoticed"
             train(spec, home)
         except InputError as error:
-            assert "\n" not in str(error)
+            assert "\n" not in str(error)  # noqa: PT017
             said = "named"
             if "it is a folder; rename or remove it" in str(error):
                 case.path.rmdir()

@@ -118,12 +118,19 @@ def open_new(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, READABLE), "wb")
 
 
+def remove(path: Path) -> None:
+    """Delete a file, if there is one. A folder in its place stays."""
+    with one_line_write_errors(path):
+        if not path.is_dir():
+            path.unlink(missing_ok=True)
+
+
 def clear_unfinished(*folders: Path) -> None:
     """Delete temporary files that killed processes left. Only for the holder of the folder's lock."""
     for folder in folders:
         for file in folder.glob(".*.*") if folder.is_dir() else ():
             if file.name.endswith(UNFINISHED):
-                file.unlink(missing_ok=True)
+                remove(file)
 
 
 def set_aside(path: Path) -> Path:

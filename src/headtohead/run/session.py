@@ -25,7 +25,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from headtohead.disk import checksums
-from headtohead.disk.writing import sync_folder
+from headtohead.disk.writing import remove, sync_folder
 from headtohead.errors import InputError, PartFailed, failure, is_out_of_memory, is_users
 from headtohead.run import files, seal, store
 from headtohead.run.checkpoint import MetricsFile, load_checkpoint, save_checkpoint
@@ -286,7 +286,7 @@ class _Session:
                 store.set_aside(path)
         store.write_whole(path, content)
         store.write_whole(self.folder / files.ENVIRONMENT, store.to_text(environment(self.spec).to_json()))
-        (self.folder / files.FAILURE).unlink(missing_ok=True)
+        remove(self.folder / files.FAILURE)
 
     def _save(self, model: nn.Module, trainer: Trainer, lines: MetricsFile) -> None:
         """Write a checkpoint."""
@@ -356,13 +356,13 @@ class _Session:
             data=task.facts(),
             warnings=self.warnings,
         )
+        lines.sync()
         sealed = seal.result_of(self.folder, self.spec.id, store.plain(result.to_json()), self.written)
         for folder in (self.folder / files.SNAPSHOTS, self.folder):
             sync_folder(folder) if folder.is_dir() else None
         store.write_whole(self.folder / files.RESULT, store.to_text(sealed))
         for name in (files.CHECKPOINT, files.OLD_CHECKPOINT, files.BEST_WEIGHTS):
-            if not (self.folder / name).is_dir():
-                (self.folder / name).unlink(missing_ok=True)
+            remove(self.folder / name)
         return result
 
     def _best_weights(self) -> dict[str, Tensor]:
