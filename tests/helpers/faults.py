@@ -17,7 +17,7 @@ import pytest
 ERRORS = ("full disk", "broken disk", "no memory", "partial write", "power loss")
 
 
-class PowerLoss(BaseException):  # noqa: N818
+class PowerLoss(BaseException):
     """Nothing runs after it: no handler may clean up, so the disk ignores all later calls."""
 
 

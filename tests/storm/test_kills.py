@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of many small runs: every run ends in the bits of an undisturbed one, and nothing is damaged.
+"""SIGKILL at random moments of many small runs: every run ends in the bits of an undisturbed one, nothing is damaged.
 
 The short form has a handful of kills, the long form (`--slow`) has 1,000.
 """
@@ -20,8 +20,8 @@ from headtohead.run.verify import verify
 from helpers.corpora import write_text
 from helpers.runs import results, run_on, train
 
-STEPS = ["train.steps=20", "evaluate.every=5", "evaluate.snapshots=3", "evaluate.keep=best", "model.dropout=0.1"]
-SEEDS = 5
+STEPS = ["train.steps=9", "evaluate.every=3", "evaluate.snapshots=3", "evaluate.keep=best", "model.dropout=0.1"]
+SEEDS = 4
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(workers.PRELOADED)
 
@@ -32,16 +32,22 @@ def work(text: str, home: str) -> None:
         train(run_on(Path(text), *STEPS, seed=seed), Path(home), save_every=0)
 
 
+def changes(home: Path) -> int:
+    """A number that grows when a file of a run is written."""
+    return max((path.stat().st_mtime_ns for path in (home / "runs").glob("*")), default=0)
+
+
 def storm(text: Path, home: Path, draw: random.Random, most: int) -> int:
-    """Kill the worker at random moments until all runs are complete; the number of kills."""
+    """Kill the worker at random moments after its first change of the store until all runs are complete; the number of
+    kills."""
     kills = 0
     while True:
         process = SERVER.Process(target=work, args=(str(text), str(home)))
         process.start()
-        if kills < most:
-            process.join(draw.uniform(0.02, 0.6))
-        else:
-            process.join(120)
+        before = changes(home)
+        while process.exitcode is None and changes(home) == before:
+            process.join(0.005)
+        process.join(draw.expovariate(1 / 0.15) if kills < most else 300)
         if process.exitcode is None:
             assert process.pid is not None
             os.kill(process.pid, signal.SIGKILL)

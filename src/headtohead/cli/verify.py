@@ -22,7 +22,7 @@ def verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check every file of the store and of the caches against its checksum.
+    """Check the files of the store and of the caches for damage.
 
     Example: h2h verify
 
@@ -38,12 +38,18 @@ def verify(
         for problem in found.problems:
             done = f"repaired: {problem.repaired}" if problem.repaired else problem.remedy
             print(f"{problem.kind} {problem.name}: {problem.problem}; {done}")
-        plural = {"study": "study files", "search": "searches"}
-        checked = [f"{n:,} {plural.get(kind, kind + 's') if n != 1 else kind}" for kind, n in found.checked.items()]
+        plural = {"search": "searches", "study": "study files"}
+        one = {"study": "study file"}
+        checked = [
+            f"{n:,} {one.get(kind, kind) if n == 1 else plural.get(kind, kind + 's')}"
+            for kind, n in found.checked.items()
+        ]
         print(f"checked {', '.join(checked) or 'nothing: the store is empty'}; damaged: {len(found.problems)}")
         if found.without_checksums:
             older = found.without_checksums
-            print(f"{len(older)} runs of an older version have no checksums and are not verifiable: {_few(older)}")
+            are = "run of an older version has" if len(older) == 1 else "runs of an older version have"
+            verb = "is" if len(older) == 1 else "are"
+            print(f"{len(older)} {are} no checksums and {verb} not verifiable: {_few(older)}")
     raise typer.Exit(0 if found.is_sound else 1)
 
 

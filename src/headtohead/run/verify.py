@@ -144,11 +144,11 @@ def _named(names: Iterable[str], home: Path) -> Iterator[Part]:
                 runs = read_study(folder).runs
             except InputError:
                 runs = []  # a damaged record names no runs
-            started = (home / files.RUNS / run for run in runs)
+            started = [home / files.RUNS / run for run in runs]
         elif "/" in name:
-            started = (record.folder for record in find_arm(name, home).records)
+            started = [record.folder for record in find_arm(name, home).records]
         else:
-            started = iter([store.find_run(name, home).folder])
+            started = [store.find_run(name, home).folder]
         yield from (("run", path, check_run) for path in started if path.is_dir())
 
 
