@@ -119,6 +119,8 @@ from headtohead.run.load import Trained as Trained
 from headtohead.run.load import load_trained as load_trained
 from headtohead.run.store import Record as Record
 from headtohead.run.store import find_run as find_run
+from headtohead.run.verify import Verified as Verified
+from headtohead.run.verify import verify as verify
 from headtohead.spec.spec import Dims as Dims
 from headtohead.spec.spec import Part as Part
 from headtohead.spec.spec import Spec as Spec

@@ -19,17 +19,8 @@ COMMANDS = set(get_command(app).commands)  # type: ignore[attr-defined]
 LONGEST = 60  # characters of a test's name after test_
 
 # folders that mirror no package
-OTHERS = {
-    "architecture",
-    "benchmarks",
-    "calibration",
-    "conformance",
-    "examples",
-    "golden",
-    "helpers",
-    "hostile",
-    "tools",
-}
+OTHERS = {"architecture", "benchmarks", "calibration", "conformance", "examples", "golden", "helpers", "tools"}
+OTHERS |= {"corrupt", "faults", "hostile", "storm"}  # hostile stores, damaged files, failing disks, killed processes
 # folders of modules that are audited
 AUDITED = {"auditor/planted", "auditor/correct"}
 # files whose tests follow a run through several source files

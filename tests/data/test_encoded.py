@@ -135,7 +135,7 @@ def test_the_first_token_of_each_document_is_kept(tmp_path):
     pieces = ["ab\n", "cdef\n" * 20_000, "", "gh\n"]  # the second is longer than what is encoded at once
     for documents in (True, False):
         text = Text(lambda: iter(pieces), documents)
-        found = _write_tokens(text, learned(Byte()), tmp_path / "tokens.bin")
+        found = _write_tokens(text, learned(Byte()), tmp_path / f"{documents}.bin")
         assert found["tokens"] == 100_006
         assert found["documents"] == ([0, 3, 100_003] if documents else None)
 

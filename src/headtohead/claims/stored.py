@@ -186,9 +186,9 @@ def unpacked(file: Path, home: Path) -> Outcome:
         if run.measures:
             contents[files.MEASURES] = run.measures
         for name, value in contents.items():
-            (record.folder / name).write_text(json.dumps(value), encoding="utf-8")
+            store.write_whole(record.folder / name, json.dumps(value))
         lines = "".join(json.dumps(line) + "\n" for line in run.curve)
-        (record.folder / files.METRICS).write_text(lines, encoding="utf-8")
+        store.write_whole(record.folder / files.METRICS, lines)
     folder = home / files.STUDIES / kept.study.name
     folder.mkdir(parents=True, exist_ok=True)
     write_study(folder, kept.study)

@@ -20,13 +20,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from headtohead.data.batches import Encoded
-from headtohead.data.cache import cache_folder, make_folder
+from headtohead.data.cache import cache_folder, cached_folder
 from headtohead.data.corpora import Items, Text
 from headtohead.data.splits import DataSpec, Overlap, overlap_of_items, overlap_of_tokens
 from headtohead.data.tokenizers import Tokenizer, Vocabulary
+from headtohead.disk.writing import open_new
 from headtohead.errors import InputError
 
 T = TypeVar("T")
+FACTS = "facts.json"
 FORMAT = 4  # version of the stored folders; increase it when their content changes
 
 
@@ -122,14 +124,14 @@ def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
     for name, fact in facts["sets"].items():
         if name != "train":
             fact["overlap"] = asdict(overlap_of_tokens(train, _mapped(folder / f"{name}.bin", vocabulary.dtype)))
-    (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    _write_facts(folder, facts)
 
 
 def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, Any]:
     count = bytes_ = unknown = 0
     documents = []
     parts = ((part, n == 0) for piece in text.pieces() for n, part in enumerate(_cut([piece], 1 << 14)))
-    with open(path, "wb") as file:
+    with open_new(path) as file:
         for group in _groups(parts, 64):  # a megabyte at a time, encoded in parallel
             encoded = vocabulary.encode_running([piece for piece, _ in group])
             for (piece, is_first), ids in zip(group, encoded, strict=True):
@@ -207,7 +209,7 @@ def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> Non
         facts["sets"][name] = _write_items(items, labels, vocabulary, name, folder / f"{name}.npz")
         if name != "train":
             facts["sets"][name]["overlap"] = asdict(overlap_of_items(found.train, items))
-    (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    _write_facts(folder, facts)
 
 
 def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: str, path: Path) -> dict[str, Any]:
@@ -223,7 +225,8 @@ def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: 
     if not len(tokens):
         raise InputError(f"the {name} set has no tokens: check the text column")
     offsets = np.concatenate([[0], np.cumsum([len(a) for a in arrays])])
-    np.savez(path, tokens=tokens, offsets=offsets, labels=np.array([number[y] for y in items.labels]))
+    with open_new(path) as file:
+        np.savez(file, tokens=tokens, offsets=offsets, labels=np.array([number[y] for y in items.labels]))
     return {"unknown": float((tokens == vocabulary.unknown).mean())}
 
 
@@ -240,12 +243,20 @@ def _stored(
         tokenizer = tokenizer.resolved()
     depends_on = [FORMAT, kind, data.id, tokenizer.id, version("tokenizers")]
     folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:24]
-    if not folder.is_dir():
-        make_folder(folder, lambda new: write(data, tokenizer, new))
-        # The tokenizer's Rust code has freed hundreds of megabytes, which glibc keeps for the process unless told.
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
-    try:
-        return folder, json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"{folder} is corrupt: delete it and run the command again") from None
+    cached_folder(folder, "the tokenized corpus", lambda new: _trimmed(data, tokenizer, new, write))
+    return folder, json.loads((folder / FACTS).read_text(encoding="utf-8"))
+
+
+def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    with open_new(folder / FACTS) as file:
+        file.write(json.dumps(facts).encode())
+
+
+def _trimmed(
+    data: DataSpec, tokenizer: Tokenizer, new: Path, write: Callable[[DataSpec, Tokenizer, Path], None]
+) -> None:
+    """Tokenize, and free memory: the tokenizer's Rust code has freed hundreds of megabytes, which glibc keeps for the
+    process unless told."""
+    write(data, tokenizer, new)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

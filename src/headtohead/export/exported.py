@@ -23,6 +23,7 @@ import torch
 from safetensors.torch import save
 
 from headtohead.data.pretrained_checkpoints import CONFIG, WEIGHTS, find
+from headtohead.disk.writing import write_whole
 from headtohead.errors import InputError, Unavailable, describe
 from headtohead.export.bundle import bundled
 from headtohead.export.card import AUTO, card
@@ -77,8 +78,8 @@ def export(run: Trained | str, folder: str | os.PathLike[str]) -> Exported:
     written.files["README.md"] = card(trained, written.architecture, notes, trusted=not written.stock)
     with _complete_or_absent(into) as temporary:
         for name, text in written.files.items():
-            (temporary / name).write_text(text, encoding="utf-8")
-        (temporary / WEIGHTS).write_bytes(save(written.weights, {"format": "pt"}))
+            write_whole(temporary / name, text)
+        write_whole(temporary / WEIGHTS, save(written.weights, {"format": "pt"}))
         difference = _difference(trained, temporary, written)
     return Exported(into, written.architecture, written.stock, tuple(notes), difference)
 

@@ -11,18 +11,16 @@
                         LOCK           held by the process that trains the run
     <home>/audits/      results of audits
 
-The folders of two machines are merged by copying. A file that is corrupt, or not written by headtohead, is renamed: it
-is neither read nor deleted.
+The folders of two machines are merged by copying. A run that has ended has checksums of its files (seal.py). A file or
+run that does not match is named and not used; it is renamed, never deleted.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -32,8 +30,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import BaseFileLock, FileLock, Timeout
 
+from headtohead.data.cache import checked, on_stderr
+from headtohead.disk import checksums
+from headtohead.disk.writing import ASIDE, free_name
+from headtohead.disk.writing import UNFINISHED as UNFINISHED
+from headtohead.disk.writing import clear_unfinished as clear_unfinished
+from headtohead.disk.writing import one_line_write_errors as one_line_write_errors
+from headtohead.disk.writing import set_aside as set_aside
+from headtohead.disk.writing import write_whole as write_whole
 from headtohead.errors import InputError, Unavailable, nearest
-from headtohead.run import files
+from headtohead.run import files, seal
 from headtohead.run.results import DAMAGED, Environment, JsonObject, Result, Times
 
 if TYPE_CHECKING:
@@ -46,67 +52,6 @@ def home() -> Path:
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise Unavailable(f"{folder} is a file, not a folder: set HEADTOHEAD_HOME to a folder of yours")
     return folder
-
-
-UNFINISHED = ".unfinished"
-FORBIDDEN = {
-    *(errno.EACCES, errno.EROFS, errno.EPERM),
-    *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP),  # such as in /proc
-    *(errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP),  # a file system without locks
-}
-
-
-@contextlib.contextmanager
-def one_line_write_errors(path: Path) -> Iterator[None]:
-    """Report a full disk, or a place that cannot be written, in one line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise Unavailable(
-                f"the disk is full, {path} could not be written: free some space and give the same command again, "
-                "it continues from the last checkpoint"
-            ) from None
-        if error.errno == errno.EISDIR:
-            raise Unavailable(f"cannot write {path}: it is a folder; rename or remove it") from None
-        if error.errno in FORBIDDEN:
-            raise Unavailable(f"cannot write {path}: {error.strerror}; {_elsewhere(path)}") from None
-        raise
-
-
-def _elsewhere(path: Path) -> str:
-    """The remedy: HEADTOHEAD_HOME chooses the place of the store, an option or argument that of other files."""
-    base = os.path.abspath(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
-    here = os.path.abspath(path)
-    in_store = here == base or here.startswith(os.path.join(base, ""))
-    return f"{'set HEADTOHEAD_HOME to' if in_store else 'choose'} a folder of yours"
-
-
-def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file so that it has either the new content or the old one: write a temporary file, sync, rename."""
-    data = content.encode() if isinstance(content, str) else content
-    with one_line_write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
-        try:
-            os.chmod(temporary, 0o644)  # readable by others: folders are copied and shared
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-
-
-def clear_unfinished(*folders: Path) -> None:
-    """Delete temporary files that killed processes left. Only for the holder of the folder's lock."""
-    for folder in folders:
-        for file in folder.glob(".*.*") if folder.is_dir() else ():
-            if file.name.endswith(UNFINISHED):
-                file.unlink(missing_ok=True)
 
 
 def to_text(value: Any) -> str:
@@ -144,12 +89,42 @@ class Record:
     @property
     def exists(self) -> bool:
         """Whether the run was started."""
-        return (self.folder / files.RUN).is_file()
+        return (self.folder / files.RUN).is_file() or self.has_result
+
+    @property
+    def has_result(self) -> bool:
+        """Whether there is a result; it may be damaged."""
+        return os.path.lexists(self.folder / files.RESULT)
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is a result; it may still be damaged."""
-        return (self.folder / files.RESULT).is_file()
+        """Whether there is a result, and no file of the run is damaged. A run that has not ended is to be trained."""
+        return self.has_result and not self.damage
+
+    @cached_property
+    def damage(self) -> str:
+        """What is wrong with the first damaged file of a run that has a result; empty if all are as they were
+        written, or if an older version wrote them without checksums."""
+        return seal.damage(self.folder, checked())
+
+    @property
+    def lost_result(self) -> str:
+        """A line about a run that has its weights but no result: the result was deleted, or a kill came just before it
+        was written. Empty for any other run."""
+        if self.has_result or not (self.folder / files.WEIGHTS).is_file() or locked(self.folder):
+            return ""
+        return f"{files.RESULT} is missing, although the run was trained to its end"
+
+    @property
+    def damage_text(self) -> str:
+        """The damage in one line, with the remedy."""
+        remedy = f"h2h verify {self.id} --repair sets it aside and trains it again"
+        return f"run {self.id} is damaged: {self.damage}; {remedy}"
+
+    def check(self) -> None:
+        """Refuse a damaged run."""
+        if self.has_result and self.damage:
+            raise Damaged(self.damage_text)
 
     @property
     def code(self) -> Path:
@@ -158,10 +133,12 @@ class Record:
 
     @cached_property
     def spec(self) -> dict[str, Any]:
+        self.check()
         return self._json(files.RUN)
 
     @cached_property
     def result(self) -> Result | None:
+        self.check()
         return self._read(files.RESULT, Result)
 
     def require_result(self) -> Result:
@@ -180,7 +157,10 @@ class Record:
     @property
     def measures(self) -> dict[str, dict[str, float]]:
         """Further values of the trained weights, by the recipe that defines them."""
-        return self._json(files.MEASURES) if (self.folder / files.MEASURES).is_file() else {}
+        if not (self.folder / files.MEASURES).is_file():
+            return {}
+        found = self._json(files.MEASURES)
+        return {name: values for name, values in found.items() if name != checksums.KEY}
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -244,24 +224,53 @@ class Record:
             raise self._unreadable(name) from None
 
     def _json(self, name: str) -> Any:
-        try:
-            return json.loads((self.folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise self._unreadable(name) from None
+        return read_json(self.folder / name, "train again")
 
     def _unreadable(self, name: str) -> InputError:
         return unreadable(self.folder / name, "train again")
 
 
-def unreadable(path: Path, remedy: str) -> InputError:
-    return InputError(f"{path} cannot be read: it is corrupt, or not written by headtohead; set it aside and {remedy}")
+class Damaged(InputError):  # noqa: N818
+    """A file is not as headtohead wrote it."""
+
+
+def unreadable(path: Path, remedy: str) -> Damaged:
+    return Damaged(f"{path} cannot be read: it is corrupt, or not written by headtohead; set it aside and {remedy}")
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """Read a JSON file of the store. Refuses one that does not match its own checksum; older ones have none."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise unreadable(path, remedy) from None
+    if checksums.is_altered(data):
+        raise Damaged(f"{path} does not match its checksum, it was damaged or edited: set it aside and {remedy}")
+    return data
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write a JSON object with its checksum. A damaged file of that name is set aside first."""
+    if os.path.lexists(path):
+        try:
+            read_json(path, "")
+        except Damaged:
+            aside = set_aside(path)
+            on_stderr(f"{path} is damaged: it is kept as {aside.name}, and written anew")
+    write_whole(path, to_text(checksums.with_checksum(plain(data))))
 
 
 def runs(where: Path | None = None) -> list[Record]:
     """Every run in the store, the latest last."""
     folder = (where or home()) / files.RUNS
-    found = [record for record in map(Record, folder.iterdir()) if record.exists] if folder.is_dir() else []
-    return sorted(found, key=lambda r: ((r.folder / files.RUN).stat().st_mtime_ns, r.id))
+    names = [path for path in folder.iterdir() if ASIDE not in path.name] if folder.is_dir() else []
+    found = [record for record in map(Record, names) if record.exists]
+    return sorted(found, key=lambda r: (_started(r.folder), r.id))
+
+
+def _started(folder: Path) -> int:
+    path = folder / files.RUN
+    return (path if path.is_file() else folder).stat().st_mtime_ns
 
 
 def find_run(name: str, where: Path | None = None) -> Record:
@@ -304,6 +313,8 @@ def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
     try:
         with one_line_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            if (folder / files.LOCK).is_symlink():  # what it points to would be emptied
+                (folder / files.LOCK).unlink()
             held = _file_lock(folder).acquire(timeout=patience, poll_interval=0.02)
     except Timeout:
         what = (
@@ -316,7 +327,7 @@ def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
 
 def locked(folder: Path) -> bool:
     """Whether a process holds the folder's lock. Writes nothing; False in a store that cannot be written."""
-    if not (folder / files.LOCK).is_file():
+    if not (folder / files.LOCK).is_file() or (folder / files.LOCK).is_symlink():
         return False
     try:
         with _file_lock(folder).acquire(blocking=False):
@@ -327,11 +338,24 @@ def locked(folder: Path) -> bool:
         return False
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged file, so that it is kept but not read."""
-    for number in range(1000):
-        aside = path.with_name(f"{path.name}.torn{number or ''}")
-        if not aside.exists():
-            os.replace(path, aside)
-            return aside
-    raise InputError(f"{path} was set aside 1,000 times: check the disk for errors")
+# -- damaged runs ------------------------------------------------------------------------------------------------------
+
+
+def make_room(folder: Path) -> None:
+    """Set a damaged run aside, so that it can be trained again. Only for the holder of the lock."""
+    record = Record(folder)
+    if record.has_result and record.damage:
+        aside = move_aside(folder)
+        on_stderr(f"run {folder.name} is damaged: {record.damage}. It is kept as {aside.name}, and trained again")
+
+
+def move_aside(folder: Path) -> Path:
+    """Move the files of a run to `<id>.damaged-1`. Only for the holder of the lock, which stays. The result is moved
+    last: a call that was killed is repeated."""
+    aside = free_name(folder)
+    with one_line_write_errors(aside):
+        aside.mkdir()
+        for name in sorted(os.listdir(folder), key=lambda name: (name == files.RESULT, name)):
+            if name != files.LOCK:
+                os.replace(folder / name, aside / name)
+    return aside

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -236,11 +237,11 @@ def _checked(record: StudyRecord) -> StudyRecord:
 
 def read_study(folder: Path) -> StudyRecord:
     path = folder / files.STUDY
+    data = store.read_json(path, "run the study again")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         newer = data["format"] > FORMAT
         record = None if newer else _checked(StudyRecord.from_json(data))
-    except (OSError, *DAMAGED):
+    except DAMAGED:
         raise store.unreadable(path, "run the study again") from None
     if record is None:
         raise InputError(f"{path} was written by a newer version of headtohead: update this one to read it")
@@ -248,11 +249,11 @@ def read_study(folder: Path) -> StudyRecord:
 
 
 def has_study(folder: Path) -> bool:
-    return (folder / files.STUDY).is_file()
+    return os.path.lexists(folder / files.STUDY)
 
 
 def write_study(folder: Path, record: StudyRecord) -> None:
-    store.write_whole(folder / files.STUDY, store.to_text(record.to_json()))
+    store.write_json(folder / files.STUDY, record.to_json())
 
 
 def study_folders(home: Path) -> list[Path]:
@@ -275,7 +276,7 @@ def find_study(name: str, home: Path) -> Path:
 
 
 def _last_written(folder: Path) -> int:
-    return max(file.stat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
+    return max(file.lstat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
 
 
 class ArmRuns(NamedTuple):

@@ -8,7 +8,6 @@ forecast is compared with what happened.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -192,7 +191,7 @@ def plan_study(
         if all(more[name] <= wanted[name] for name in more):
             break
         wanted, outcome = {**wanted, **more}, None
-    store.write_whole(folder / files.PLAN, store.to_text(forecast.to_json()))
+    store.write_json(folder / files.PLAN, forecast.to_json())
     return forecast
 
 
@@ -284,7 +283,7 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
     if not path.is_file():
         return []
     try:
-        plan = StudyPlan.from_json(json.loads(path.read_text(encoding="utf-8")))
+        plan = StudyPlan.from_json(store.read_json(path, "plan again"))
         forecast_sd = plan.of_noisiest.sd
         float(plan.run_seconds * plan.jobs + forecast_sd)
     except DAMAGED:

@@ -1,0 +1,120 @@
+"""What checking costs: `python benchmarks/integrity.py`. Lists a store of 2,000 runs with and without checks, and times
+the checks of a study. Each figure is the best of several calls, because other programs share the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RUNS, CALLS = 2_000, 5
+LIST = """
+import sys, time
+from pathlib import Path
+from headtohead.run.store import Record
+if sys.argv[2] == "without":
+    Record.damage = ""
+from headtohead.display.run_list import run_rows
+began = time.perf_counter()
+rows = run_rows(Path(sys.argv[1]))
+print(len(rows), time.perf_counter() - began)
+"""
+SMALL = ["model.width=16", "model.layers=1", "model.block=16", "tokenizer=Byte", "train.batch=4", "train.steps=4"]
+
+
+def fill(home: Path, text: Path) -> None:
+    """Train one run, and write copies of it as runs of other seeds."""
+    from headtohead import Arm, Files, RunSpec
+    from headtohead.run import seal, store
+    from headtohead.run.session import execute
+
+    spec = RunSpec(arm=Arm.of("lm", Files(path=str(text))).settings(SMALL)).resolved()
+    list(execute(spec, home))
+    first = store.Record.at(home, spec.id)
+    result, times = first.require_result().to_json(), first.times.to_json()
+    contents = {path.name: path.read_bytes() for path in first.folder.iterdir() if path.is_file()}
+    for seed in range(1, RUNS):
+        other = spec.set("seed", seed)
+        folder = home / "runs" / other.id
+        folder.mkdir()
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
+        (folder / "run.json").write_text(store.to_text(other.to_json()))
+        (folder / "times.json").write_text(store.to_text(seal.times_of(folder, other.id, times)))
+        (folder / "result.json").write_text(store.to_text(seal.result_of(folder, other.id, result, {})))
+
+
+def listed(home: Path, how: str) -> float:
+    """Seconds to list the runs in a new process."""
+    done = subprocess.run([sys.executable, "-c", LIST, str(home), how], capture_output=True, text=True, check=True)
+    count, seconds = done.stdout.split()
+    assert int(count) == RUNS
+    return float(seconds)
+
+
+def timed(spent: list[float], call: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*given: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return call(*given, **named)
+        finally:
+            spent.append(time.perf_counter() - began)
+
+    return wrapper
+
+
+def study_share(home: Path) -> tuple[float, float]:
+    """Seconds of a study of eight runs with its verdicts, and seconds of them spent in checksums and syncs."""
+    from headtohead import Arm, Study
+    from headtohead.data import encoded
+    from headtohead.disk import checksums
+    from headtohead.outcome.outcome import load_outcome
+    from headtohead.run import seal, session
+    from headtohead.run.executors.execution import Execution
+    from headtohead.study.execution import folder_of, train_study
+
+    spent: list[float] = []
+    for module, name in ((seal, "times_of"), (seal, "result_of"), (seal, "damage"), (checksums, "damage")):
+        setattr(module, name, timed(spent, getattr(module, name)))
+    for module, name in ((session, "sync_folder"), (checksums, "sums_of")):
+        setattr(module, name, timed(spent, getattr(module, name)))
+    control = Arm.of("lm").settings(["train.steps=100"])
+    study = Study(question="?", control=control, vary={"model.position": ["Learned", "Rope"]}, seeds=4, again=False)
+    encoded.encode_texts(control.data, control.tokenizer)
+    began = time.perf_counter()
+    for _ in train_study(study, Execution(jobs=1, device="cpu"), home=home):
+        pass
+    assert len(load_outcome(folder_of(study, home)).verdicts) == 1
+    return time.perf_counter() - began, sum(spent)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        os.environ |= {"HEADTOHEAD_CACHE": str(base / "cache"), "HEADTOHEAD_HOME": str(base / "home")}
+        (base / "mine.txt").write_text("we the people of this union " * 300)
+        fill(base / "home", base / "mine.txt")
+        time.sleep(1.5)  # younger files are not remembered
+        first = listed(base / "home", "with")
+        each = {how: min(listed(base / "home", how) for _ in range(CALLS)) for how in ("without", "with")}
+        whole, checks = study_share(base / "study")
+        figures = {
+            "runs": RUNS,
+            "list_without_seconds": each["without"],
+            "list_with_seconds": each["with"],
+            "list_first_time_seconds": first,
+            "study_seconds": whole,
+            "study_checks_seconds": checks,
+            "study_checks_percent": 100 * checks / whole,
+        }
+        print(json.dumps({name: round(value, 3) for name, value in figures.items()}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
