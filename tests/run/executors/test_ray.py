@@ -325,9 +325,7 @@ def test_a_cluster_without_a_token_is_warned_about(
     assert ("10.0.0.7:6379 is used without a token" in said) == bool(lines)
 
 
-@pytest.mark.parametrize(
-    "name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "snapshots/a/b", ".bashrc"]
-)
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "snapshots/a/b", ".bashrc"])
 def test_files_outside_the_run_are_refused(name: str, tmp_path: Path):
     from headtohead.run.executors.ray import _unpack
 
