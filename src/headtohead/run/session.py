@@ -62,6 +62,13 @@ class Stop:
     """Whether the user has asked to stop."""
 
     asked: bool = False
+    preparing: bool = False  # there is nothing to save yet
+
+    def request(self) -> None:
+        """Stop after the current step. A run that is still being prepared stops at once."""
+        self.asked = True
+        if self.preparing:
+            raise KeyboardInterrupt
 
 
 def execute(spec: RunSpec, where: Path, options: Options | None = None, stop: Stop | None = None) -> Iterator[Event]:
@@ -107,7 +114,7 @@ def stop_on_signals() -> Iterator[Stop]:
     def request(_number: int, _frame: Any) -> None:
         if stop.asked:
             raise KeyboardInterrupt
-        stop.asked = True
+        stop.request()
 
     before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -144,7 +151,11 @@ class _Session:
     def run(self, stop: Stop) -> Iterator[Event]:
         keep_memory()
         torch.set_num_threads(self.spec.threads)
-        task = task_of(self.spec.arm)
+        stop.preparing = True  # tokenizing a large corpus takes minutes
+        try:
+            task = task_of(self.spec.arm)
+        finally:
+            stop.preparing = False
         plan = Plan.of(task)
         model = task.build(self.spec.seed).to(self.spec.device)
         first = FirstStep.of(task, model, self.spec.seed, self.spec.device)
