@@ -11,6 +11,7 @@ from pathlib import Path
 
 from headtohead.auditor import audit_spec
 from headtohead.auditor.report import Finding, Report
+from headtohead.data.stored_json import DAMAGED, check_types, parsed
 from headtohead.data.wheels import cache_folder
 from headtohead.errors import InputError
 from headtohead.model.spec import ModelSpec
@@ -35,9 +36,12 @@ def audit_once(spec: ModelSpec, name: str, *, causal: bool, home: Path | None = 
 
 def _read(path: Path) -> tuple[Finding, ...] | None:
     try:
-        return tuple(Finding(*row) for row in json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # absent or corrupt: audit again
+        found = tuple(Finding(*row) for row in parsed(path.read_bytes()))
+        for finding in found:
+            check_types(finding)
+    except (OSError, *DAMAGED):  # absent or corrupt: audit again
         return None
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from collections.abc import Iterator
@@ -98,7 +99,8 @@ def main() -> None:
             if not (why := refusal(error)):
                 raise
             print(f"h2h: {why}", file=sys.stderr)
-            sys.exit(Unavailable.exit_code)
+            of_input = isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP)
+            sys.exit(InputError.exit_code if of_input else Unavailable.exit_code)
         print(f"h2h: {failure(error)}", file=sys.stderr)
         sys.exit(InputError.exit_code)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.stored_json import DAMAGED, read_json, unreadable
 from headtohead.errors import InputError
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 from headtohead.run.studies import StudyRecord
 
 NAMES = {
@@ -90,12 +91,19 @@ def read_lock(folder: Path) -> LockedPlan | None:
     path = folder / files.LOCKED
     if not path.is_file():
         return None
+    remedy = "restore it, or work without a locked plan"
+    data = read_json(path, remedy)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        complete = data["plan"].keys() >= {f.name for f in fields(LockedPlan)} and isinstance(data["hash"], str)
+    except DAMAGED:
+        complete = False
+    if not complete:
+        raise unreadable(path, remedy)
+    try:
         plan = LockedPlan.from_json(data["plan"])
         unchanged = plan.hash == data["hash"]
-    except (OSError, *DAMAGED):
-        raise store.unreadable(path, "restore it, or work without a locked plan") from None
+    except DAMAGED:
+        unchanged = False
     if not unchanged:
         raise InputError(f"{path} was changed after it was locked: restore it, or delete it to work without it")
     return plan

@@ -7,7 +7,6 @@ and reaches the same bits: batches, dropout and schedules are functions of the s
 from __future__ import annotations
 
 import io
-import json
 import math
 import signal
 import threading
@@ -24,6 +23,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from headtohead.data.stored_json import DAMAGED, parsed
 from headtohead.errors import InputError, PartFailed, failure, is_out_of_memory, is_users
 from headtohead.run import files, store
 from headtohead.run.checkpoint import MetricsFile, load_checkpoint, save_checkpoint
@@ -283,9 +283,9 @@ class _Session:
         content = store.to_text(self.spec.to_json())
         if path.is_file() and path.read_bytes() != content.encode():
             try:
-                stored = read_run(json.loads(path.read_bytes()), self.folder / files.CODE)
+                stored = read_run(parsed(path.read_bytes()), self.folder / files.CODE)
                 same = stored.id == self.spec.id  # with another path to the same data
-            except ValueError:
+            except DAMAGED:
                 same = False
             if not same:
                 store.set_aside(path)

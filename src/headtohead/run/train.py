@@ -23,7 +23,7 @@ def specs_of(arm: Arm, seeds: Iterable[int], execution: Execution) -> list[RunSp
 
 def spec_to_resume(name: str, home: Path | None = None) -> RunSpec:
     """The spec of a run that was stopped, by its id, prefix or `latest`."""
-    spec = read_record(store.find_run(name, home))
+    spec = read_record(store.find_run(name, home, ended=False))
     choose_device(spec.device)  # refuses a device that this machine does not have
     return spec
 

@@ -7,7 +7,6 @@ noise is 0.06 to 2.3 times that of complete runs. After the study, the forecast 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import numpy as np
 from scipy import special
 
 from headtohead import stats
+from headtohead.data.stored_json import DAMAGED, read_json
 from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import absolute, read_amount, text_of
@@ -28,7 +28,7 @@ from headtohead.run import files, store
 from headtohead.run.events import Stage
 from headtohead.run.executors.execution import Execution, train_all
 from headtohead.run.locks import EXCLUSIONS, LockedPlan, write_lock
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 from headtohead.run.studies import has_study, read_study, study_folders
 from headtohead.study.analyses import USUAL_OTHER, was_shown
 from headtohead.study.execution import StudyEvent, folder_of, record_of
@@ -272,9 +272,8 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
     if not path.is_file():
         return []
     try:
-        plan = StudyPlan.from_json(json.loads(path.read_text(encoding="utf-8")))
-        float(plan.run_seconds * plan.jobs + plan.sd)
-    except DAMAGED:
+        plan = StudyPlan.from_json(read_json(path, "plan again"))
+    except (InputError, *DAMAGED):
         return [f"{path} cannot be read, so the forecast is not compared with what happened"]
     lines = []
     if fresh:
