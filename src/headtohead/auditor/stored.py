@@ -12,6 +12,7 @@ from pathlib import Path
 from headtohead.auditor import audit_spec
 from headtohead.auditor.report import Finding, Report
 from headtohead.data.cache import cache_folder, on_stderr
+from headtohead.data.stored_json import DAMAGED, check_types
 from headtohead.disk.checksums import with_checksum
 from headtohead.errors import InputError
 from headtohead.model.spec import ModelSpec
@@ -39,10 +40,13 @@ def _read(path: Path) -> tuple[Finding, ...] | None:
         return None
     try:
         data = store.read_json(path, "audit again")
-        return tuple(Finding(*row) for row in data["findings"])
-    except (InputError, LookupError, TypeError):
+        found = tuple(Finding(*row) for row in data["findings"])
+        for finding in found:
+            check_types(finding)
+    except (InputError, *DAMAGED):
         on_stderr(f"{path} is damaged: the model is audited again")
         return None
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -38,6 +38,9 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")
 Threads = Annotated[int, typer.Option(min=1, help="Threads of each run. More than one changes the last digits.")]
 SaveEvery = Annotated[float, typer.Option("--save-every", min=0, help="Seconds between checkpoints.")]
 LogTo = Annotated[str | None, typer.Option("--log-to", help="trackio, tensorboard or wandb, on this machine.")]
+Download = Annotated[
+    bool, typer.Option("--download", help="With --forecast-only: download what is missing, without asking.")
+]
 ForecastOnly = Annotated[bool, typer.Option("--forecast-only", help="Print how long it would take, then end.")]
 
 Run = Annotated[

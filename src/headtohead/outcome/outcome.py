@@ -160,12 +160,11 @@ class Verdicts:
         """The table as a terminal shows it."""
         import io
 
-        from rich.console import Console
-
+        from headtohead.display.console import Console
         from headtohead.display.study import show
 
         out = io.StringIO()
-        show(self, Console(file=out, width=100, highlight=False))
+        show(self, Console(file=out, width=100))
         return out.getvalue()
 
     def to_json(self) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.stored_json import DAMAGED
 from headtohead.errors import InputError
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 from headtohead.run.studies import StudyRecord
 
 NAMES = {
@@ -94,10 +95,16 @@ def read_lock(folder: Path) -> LockedPlan | None:
     remedy = "restore it, or work without a locked plan"
     data = store.read_json(path, remedy)
     try:
+        complete = data["plan"].keys() >= {f.name for f in fields(LockedPlan)} and isinstance(data["hash"], str)
+    except DAMAGED:
+        complete = False
+    if not complete:
+        raise store.unreadable(path, remedy)
+    try:
         plan = LockedPlan.from_json(data["plan"])
         unchanged = plan.hash == data["hash"]
     except DAMAGED:
-        raise store.unreadable(path, remedy) from None
+        unchanged = False
     if not unchanged:
         raise InputError(f"{path} was changed after it was locked: restore it, or delete it to work without it")
     return plan

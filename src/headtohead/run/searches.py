@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from headtohead.data.stored_json import DAMAGED
 from headtohead.errors import InputError
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 
 FORMAT = 1
 
@@ -67,7 +68,9 @@ def read_search(folder: Path) -> SearchRecord:
     data = store.read_json(path, "search again")
     try:
         record = SearchRecord.from_json(data) if data["format"] == FORMAT else None
-    except DAMAGED:
+        if record is not None:
+            record.best  # noqa: B018  # raises StopIteration if no trial has the chosen number
+    except (StopIteration, *DAMAGED):
         raise store.unreadable(path, "search again") from None
     if record is None:
         raise InputError(f"{path} was written by another version of headtohead: set it aside and search again")

@@ -7,7 +7,6 @@ and reaches the same bits: batches, dropout and schedules are functions of the s
 from __future__ import annotations
 
 import io
-import json
 import math
 import signal
 import threading
@@ -24,6 +23,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from headtohead.data.stored_json import DAMAGED, parsed
 from headtohead.disk import checksums
 from headtohead.disk.writing import remove, sync_folder
 from headtohead.errors import InputError, PartFailed, failure, is_out_of_memory, is_users
@@ -64,6 +64,13 @@ class Stop:
     """Whether the user has asked to stop."""
 
     asked: bool = False
+    preparing: bool = False  # there is nothing to save yet
+
+    def request(self) -> None:
+        """Stop after the current step. A run that is still being prepared stops at once."""
+        self.asked = True
+        if self.preparing:
+            raise KeyboardInterrupt
 
 
 def execute(spec: RunSpec, where: Path, options: Options | None = None, stop: Stop | None = None) -> Iterator[Event]:
@@ -110,7 +117,7 @@ def stop_on_signals() -> Iterator[Stop]:
     def request(_number: int, _frame: Any) -> None:
         if stop.asked:
             raise KeyboardInterrupt
-        stop.asked = True
+        stop.request()
 
     before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -149,7 +156,11 @@ class _Session:
     def run(self, stop: Stop) -> Iterator[Event]:
         keep_memory()
         torch.set_num_threads(self.spec.threads)
-        task = task_of(self.spec.arm)
+        stop.preparing = True  # tokenizing a large corpus takes minutes
+        try:
+            task = task_of(self.spec.arm)
+        finally:
+            stop.preparing = False
         plan = Plan.of(task)
         model = task.build(self.spec.seed).to(self.spec.device)
         first = FirstStep.of(task, model, self.spec.seed, self.spec.device)
@@ -278,9 +289,9 @@ class _Session:
         content = store.to_text(self.spec.to_json())
         if path.is_file() and path.read_bytes() != content.encode():
             try:
-                stored = read_run(json.loads(path.read_bytes()), self.folder / files.CODE)
+                stored = read_run(parsed(path.read_bytes()), self.folder / files.CODE)
                 same = stored.id == self.spec.id  # with another path to the same data
-            except ValueError:
+            except DAMAGED:
                 same = False
             if not same:
                 store.set_aside(path)

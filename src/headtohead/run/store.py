@@ -21,6 +21,8 @@ import contextlib
 import json
 import math
 import os
+import re
+import stat
 import zipfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -31,6 +33,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from filelock import BaseFileLock, FileLock, Timeout
 
 from headtohead.data.cache import checked, on_stderr
+from headtohead.data.stored_json import DAMAGED, parsed
+from headtohead.data.stored_json import Damaged as Damaged
+from headtohead.data.stored_json import read_json as read_json
+from headtohead.data.stored_json import unreadable as unreadable
 from headtohead.disk import checksums
 from headtohead.disk.writing import ASIDE, free_name
 from headtohead.disk.writing import UNFINISHED as UNFINISHED
@@ -40,7 +46,7 @@ from headtohead.disk.writing import set_aside as set_aside
 from headtohead.disk.writing import write_whole as write_whole
 from headtohead.errors import InputError, Unavailable, nearest
 from headtohead.run import files, seal
-from headtohead.run.results import DAMAGED, Environment, JsonObject, Result, Times
+from headtohead.run.results import Environment, Failure, JsonObject, Result, Times
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,6 +86,8 @@ class Record:
     @classmethod
     def at(cls, home: Path, id: str) -> Record:
         """The run with this id in a store; it may not have been started."""
+        if not re.fullmatch("[0-9a-f]{1,64}", id):  # from a file that somebody else may have written
+            raise InputError(f"{id[:100]!r} is no id of a run: ids are hexadecimal digits, see `h2h list runs`")
         return cls(home / files.RUNS / id)
 
     @property
@@ -88,8 +96,13 @@ class Record:
 
     @property
     def exists(self) -> bool:
-        """Whether the run was started."""
-        return (self.folder / files.RUN).is_file() or self.has_result
+        """Whether the run was started. A folder that we may not look into counts: reading its files says so."""
+        try:
+            return stat.S_ISREG((self.folder / files.RUN).stat().st_mode) or self.has_result
+        except PermissionError:
+            return True
+        except OSError:
+            return self.has_result
 
     @property
     def has_result(self) -> bool:
@@ -157,25 +170,33 @@ class Record:
     @property
     def measures(self) -> dict[str, dict[str, float]]:
         """Further values of the trained weights, by the recipe that defines them."""
-        if not (self.folder / files.MEASURES).is_file():
-            return {}
-        found = self._json(files.MEASURES)
-        return {name: values for name, values in found.items() if name != checksums.KEY}
+        found = self._json(files.MEASURES) if self._has(files.MEASURES) else {}
+        if not isinstance(found, dict):
+            raise self._unreadable(files.MEASURES)
+        measures = {name: values for name, values in found.items() if name != checksums.KEY}
+        if not all(isinstance(values, dict) for values in measures.values()):
+            raise self._unreadable(files.MEASURES)
+        return measures
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines written so far, without a last line that is still being written."""
-        path = self.folder / files.METRICS
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.is_file() else []
         try:
-            return [json.loads(line) for line in lines]
-        except ValueError:
-            raise self._unreadable(files.METRICS) from None
+            content = (self.folder / files.METRICS).read_bytes() if self._has(files.METRICS) else b""
+            lines = [parsed(line) for line in content.decode("utf-8", "replace").split("\n")[:-1]]
+            if not all(isinstance(line, dict) and isinstance(line["step"], int) for line in lines):
+                raise TypeError
+        except (OSError, *DAMAGED) as error:
+            raise self._unreadable(files.METRICS, error) from None
+        return lines
 
     @property
     def clusters(self) -> dict[str, Any]:
         """What was kept of the items, by set."""
-        return dict(self._json(files.CLUSTERS))
+        found = self._json(files.CLUSTERS)
+        if not isinstance(found, dict):
+            raise self._unreadable(files.CLUSTERS)
+        return found
 
     def items(self, name: str) -> dict[str, np.ndarray]:
         """The values of each item of a set."""
@@ -195,8 +216,8 @@ class Record:
                     name, _, what = key.partition("/")
                     if names is None or name in names:
                         found.setdefault(name, {})[what] = arrays[key]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            raise self._unreadable(files.ITEMS) from None
+        except (OSError, EOFError, zipfile.BadZipFile, *DAMAGED) as error:
+            raise self._unreadable(files.ITEMS, error) from None
         return found
 
     @property
@@ -206,15 +227,16 @@ class Record:
             return self.result.status
         if locked(self.folder):
             return "running"
-        return "failed" if (self.folder / files.FAILURE).is_file() else "stopped"
+        return "failed" if self._has(files.FAILURE) else "stopped"
 
     @property
     def failure(self) -> str:
         """Why the run failed; empty if it did not."""
-        return str(self._json(files.FAILURE)["reason"]) if (self.folder / files.FAILURE).is_file() else ""
+        found = self._read(files.FAILURE, Failure)
+        return "" if found is None else found.reason
 
     def _read(self, name: str, kind: type[F]) -> F | None:
-        if not (self.folder / name).is_file():
+        if not self._has(name):
             return None
         try:
             return kind.from_json(self._json(name))
@@ -223,30 +245,22 @@ class Record:
         except DAMAGED:
             raise self._unreadable(name) from None
 
+    def _has(self, name: str) -> bool:
+        return os.path.isfile(self.folder / name)  # False, not an error, in a folder that we may not look into
+
     def _json(self, name: str) -> Any:
         return read_json(self.folder / name, "train again")
 
-    def _unreadable(self, name: str) -> InputError:
-        return unreadable(self.folder / name, "train again")
+    def _unreadable(self, name: str, error: BaseException | None = None) -> InputError:
+        return unreadable(self.folder / name, "train again", error)
 
-
-class Damaged(InputError):  # noqa: N818
-    """A file is not as headtohead wrote it."""
-
-
-def unreadable(path: Path, remedy: str) -> Damaged:
-    return Damaged(f"{path} cannot be read: it is corrupt, or not written by headtohead; set it aside and {remedy}")
-
-
-def read_json(path: Path, remedy: str) -> Any:
-    """Read a JSON file of the store. Refuses one that does not match its own checksum; older ones have none."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise unreadable(path, remedy) from None
-    if checksums.is_altered(data):
-        raise Damaged(f"{path} does not match its checksum, it was damaged or edited: set it aside and {remedy}")
-    return data
+    def _started(self) -> int:
+        """When the run was started, in nanoseconds; 0 if that cannot be read."""
+        try:
+            path = self.folder / files.RUN
+            return (path if path.is_file() else self.folder).stat().st_mtime_ns
+        except OSError:
+            return 0
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
@@ -265,21 +279,17 @@ def runs(where: Path | None = None) -> list[Record]:
     folder = (where or home()) / files.RUNS
     names = [path for path in folder.iterdir() if ASIDE not in path.name] if folder.is_dir() else []
     found = [record for record in map(Record, names) if record.exists]
-    return sorted(found, key=lambda r: (_started(r.folder), r.id))
+    return sorted(found, key=lambda r: (r._started(), r.id))
 
 
-def _started(folder: Path) -> int:
-    path = folder / files.RUN
-    return (path if path.is_file() else folder).stat().st_mtime_ns
-
-
-def find_run(name: str, where: Path | None = None) -> Record:
-    """Find a run by its id, a unique prefix of it, or `latest`."""
+def find_run(name: str, where: Path | None = None, *, ended: bool = True) -> Record:
+    """Find a run by its id, a unique prefix of it, or `latest`: the latest that has ended, or that has not; if there is
+    no such run, the latest of all."""
     known = runs(where)
     if not known:
         raise InputError(f"there are no runs in {(where or home())}: train one with `h2h train lm`")
     if name == "latest":
-        return known[-1]
+        return next((record for record in reversed(known) if record.has_ended == ended), known[-1])
     found = [r for r in known if r.id.startswith(name)]
     if len(found) == 1:
         return found[0]
@@ -327,7 +337,7 @@ def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
 
 def locked(folder: Path) -> bool:
     """Whether a process holds the folder's lock. Writes nothing; False in a store that cannot be written."""
-    if not (folder / files.LOCK).is_file() or (folder / files.LOCK).is_symlink():
+    if not os.path.isfile(folder / files.LOCK) or os.path.islink(folder / files.LOCK):
         return False
     try:
         with _file_lock(folder).acquire(blocking=False):

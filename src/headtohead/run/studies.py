@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+from headtohead.data.stored_json import DAMAGED, check_types
 from headtohead.errors import InputError, nearest
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED
 from headtohead.run.store import Record
 from headtohead.stats.design import Design
 
@@ -216,22 +215,13 @@ def _by_seed(runs: dict[int, str]) -> dict[str, str]:
 
 def _checked(record: StudyRecord) -> StudyRecord:
     """Refuse values of wrong types: verdicts are computed from them much later."""
-    shown, design = record.history, record.planned
-    texts = [*record.later, *record.asked_by, record.locked, record.question, record.metric, *(a.metric for a in shown)]
-    counts = [*record.seeds, *design.analyses, *(n for a in shown for n in a.pairs.values())]
-    margins = [record.margin, *(a.margin for a in shown)]
-    right = (
-        all(isinstance(text, str) for text in texts)
-        and all(type(count) is int for count in counts)
-        and all(margin is None or isinstance(margin, int | float | str) for margin in margins)
-        and (record.published is None or isinstance(record.published, int | float))
-        and record.tables
-        and all(table.arms for table in record.tables)
-        and record.seeds
-        and 0 < design.alpha < 1
-    )
-    if not right:
-        raise TypeError
+    check_types(record)
+    if not (record.tables and all(table.arms for table in record.tables) and record.seeds):
+        raise ValueError("a study has tables with arms, and seeds")
+    if not 0 < record.planned.alpha < 1:
+        raise ValueError("alpha is a probability")
+    for run in record.runs:
+        Record.at(Path(), run)  # refuses what is no id
     return record
 
 
@@ -249,7 +239,14 @@ def read_study(folder: Path) -> StudyRecord:
 
 
 def has_study(folder: Path) -> bool:
-    return os.path.lexists(folder / files.STUDY)
+    """Whether there is a study, or its remains. A folder that we may not look into counts: reading it says so."""
+    try:
+        (folder / files.STUDY).lstat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def write_study(folder: Path, record: StudyRecord) -> None:
@@ -276,7 +273,10 @@ def find_study(name: str, home: Path) -> Path:
 
 
 def _last_written(folder: Path) -> int:
-    return max(file.lstat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
+    try:
+        return max(file.lstat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
+    except OSError:
+        return 0
 
 
 class ArmRuns(NamedTuple):

@@ -23,7 +23,7 @@ def specs_of(arm: Arm, seeds: Iterable[int], execution: Execution) -> list[RunSp
 
 def spec_to_resume(name: str, home: Path | None = None) -> RunSpec:
     """The spec of a run that was stopped, by its id, prefix or `latest`."""
-    record = store.find_run(name, home)
+    record = store.find_run(name, home, ended=False)
     spec = read_record(record)
     if spec.id != record.id:
         raise store.Damaged(f"{record.folder} holds run {spec.id}: give it that name, or set it aside and train again")

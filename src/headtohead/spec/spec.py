@@ -457,10 +457,12 @@ def _decode(data: Any, code: Copies) -> Any:
         return data
     if "kind" not in data:
         return {k: _decode(v, code) for k, v in data.items()}
-    name, source = data["kind"], data.get("source")
+    name, file, source = data["kind"], data.get("file"), data.get("source")
+    if not (isinstance(name, str) and isinstance(file, str | None) and isinstance(source, str | None)):
+        raise InputError("kind, file or source is no text: the JSON describes no spec")
     cls: Any = find(name) if source is None else _SPECS.get(name)
     if source is not None and (cls is None or source_digest(cls) != source):
-        cls = load_class(name, source, data.get("file"), code)  # its code may define the classes of its fields too
+        cls = load_class(name, source, file, code)  # its code may define the classes of its fields too
     return cls(**{k: _decode(v, code) for k, v in data.items() if k not in ("kind", "file", "source")})
 
 

@@ -212,7 +212,7 @@ def _serve(pipe: connection.Connection, where: Path, options: Options, environme
     os.environ.update(environment)
     stop = Stop()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent sends SIGTERM instead
-    signal.signal(signal.SIGTERM, lambda *_: setattr(stop, "asked", True))
+    signal.signal(signal.SIGTERM, lambda *_: stop.request())
     threading.Thread(target=_stop_when_parent_dies, args=(stop,), daemon=True).start()
     with contextlib.suppress(EOFError, OSError):  # the parent has ended
         while not stop.asked:
@@ -233,10 +233,13 @@ def _train(
     """Send the events of a run, and return the last one; None if it was not started."""
     if stop.asked:
         return None
-    for event in execute(read_in_worker(spec, code), where, options, stop):
-        if isinstance(event, Finished | Stopped):
-            return event
-        pipe.send(event)
+    try:
+        for event in execute(read_in_worker(spec, code), where, options, stop):
+            if isinstance(event, Finished | Stopped):
+                return event
+            pipe.send(event)
+    except KeyboardInterrupt:  # stopped while it was prepared
+        return None
     return None
 
 
