@@ -24,7 +24,7 @@ from headtohead.spec.statements import digest
 from headtohead.spec.userfiles import copy_name
 from helpers.registry import forgotten
 
-SECONDS = 30  # after which a command counts as hanging
+SECONDS = 60  # after which a command counts as hanging
 CODES = {0, 1, 2, 3}
 BYSTANDER = b"this file must never change\n"
 
