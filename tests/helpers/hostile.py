@@ -163,7 +163,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 counts.update(value if name == "hostile" and report.when == "teardown" else {})
     if counts:
         each = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-        terminalreporter.write_line(f"hostile: {sum(counts.values())} attempts ({each}); no code ran, no file changed")
+        terminalreporter.write_line(f"hostile: {sum(counts.values())} attempts ({each})")
 
 
 # -- code in JSON ------------------------------------------------------------------------------------------------------
