@@ -24,7 +24,7 @@ from headtohead.spec.statements import digest
 from headtohead.spec.userfiles import copy_name
 from helpers.registry import forgotten
 
-SECONDS = 30  # after which a command counts as hanging
+SECONDS = 60  # after which a command counts as hanging
 CODES = {0, 1, 2, 3}
 BYSTANDER = b"this file must never change\n"
 
@@ -163,7 +163,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 counts.update(value if name == "hostile" and report.when == "teardown" else {})
     if counts:
         each = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-        terminalreporter.write_line(f"hostile: {sum(counts.values())} attempts ({each}); no code ran, no file changed")
+        terminalreporter.write_line(f"hostile: {sum(counts.values())} attempts ({each})")
 
 
 # -- code in JSON ------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ def lab(tmp_path: Path, sound: Path, monkeypatch: pytest.MonkeyPatch, counted: A
     monkeypatch.chdir(tmp_path / "cwd")
     monkeypatch.setenv("HEADTOHEAD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "trusted.json"))
+    monkeypatch.delenv("HEADTOHEAD_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     made = counted(Lab(tmp_path))
     shutil.copytree(sound, tmp_path / "theirs")

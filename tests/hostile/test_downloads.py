@@ -28,6 +28,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Any) -> Lab:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HEADTOHEAD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "trusted.json"))
+    monkeypatch.delenv("HEADTOHEAD_DATA", raising=False)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     return counted(Lab(tmp_path))
 

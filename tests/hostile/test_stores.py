@@ -95,6 +95,7 @@ def target(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted
     monkeypatch.setenv("HEADTOHEAD_HOME", str(found.home))
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(sound / "cache"))
     monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "trusted.json"))
+    monkeypatch.delenv("HEADTOHEAD_DATA", raising=False)
     return found
 
 

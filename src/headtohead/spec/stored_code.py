@@ -49,14 +49,13 @@ class StoredCode(NamedTuple):
         return own or trust.approval(self.text) is not None
 
     def load(self) -> ModuleType:
-        """Import the file. Only for approved code."""
+        """Import the file. Only for approved code. A file that the user did not run at this place is imported as a
+        copy, so that the place decides neither what it imports nor what it finds beside itself."""
         approved = trust.approval(self.text)
         if not self.is_copy and self.place is not None:
             path = self.place.resolve()
-            folder = path.parent if is_shipped(path) else None
-            if approved is not None and approved.folder is not None:
-                folder = Path(approved.folder)
-            return load_source(path, self.text, folder, str(self.place))
+            if is_shipped(path) or (approved is not None and approved.folder == str(path.parent)):
+                return load_source(path, self.text, path.parent, str(self.place))
         assert approved is not None
         return load_copy(self.text, self.file, approved)
 
