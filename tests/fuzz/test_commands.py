@@ -159,5 +159,5 @@ def test_the_suite_notices_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_suite_notices_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headtohead.cli.doctor.print_json", lambda _: time.sleep(30))
-    assert "Hang" in run(["doctor", "--json"], seconds=0.5).problem()
+    monkeypatch.setattr("headtohead.cli.doctor.print_json", lambda _: time.sleep(60))
+    assert "Hang" in run(["doctor", "--json"], seconds=1.0).problem()
