@@ -26,7 +26,8 @@ from helpers.fuzzing import (
 )
 from helpers.stores import Shelf, stored
 
-SMALL = {"commands": 250, "settings": 70, "files": 70, "recipes": 50, "stores": 60}
+SIZES = {"commands": 250, "settings": 70, "files": 70, "recipes": 50, "stores": 60}
+PARTS = 21  # of 500 invocations; the first is the normal form, all of them the slow one
 KNOWN = commands()
 TINY = ["--set", "train.steps=1", "--set", "model.layers=1", "--set", "model.width=8", "--set", "model.block=8"]
 
@@ -53,23 +54,21 @@ def settings_and_values(draw: random.Random) -> str:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("times", [1, pytest.param(21, marks=pytest.mark.slow)], ids=["500", "10,000"])
-def test_malformed_input_is_one_line(
-    times: int, folder: Path, shelf: Shelf, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS))])
+def test_malformed_input_is_one_line(part: int, folder: Path, shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
     files = write_files(folder)
     campaign = Campaign()
-    for n in range(SMALL["commands"] * times):
+    for n in numbers("commands", part):
         draw = random.Random(f"commands {n}")
         values = [*TEXTS, *TEXTS, *draw.sample(files, 20), shelf.lm.id, shelf.classifier.id, "stored/Rope@1"]
         words = draw_command(draw, KNOWN, n, values)
         campaign.try_("command lines", safe(words))
-    for n in range(SMALL["settings"] * times):
+    for n in numbers("settings", part):
         draw = random.Random(f"settings {n}")
         given = [x for _ in range(draw.choice([1, 1, 2])) for x in ("--set", settings_and_values(draw))]
         start = ["list", "parameters"] if n % 3 else ["train", "lm", "--data", "mine.txt", *TINY]
         campaign.try_("settings", [*start, *given])
-    for n in range(SMALL["files"] * times):
+    for n in numbers("files", part):
         draw = random.Random(f"files {n}")
         name = files[n % len(files)] if n % 2 else draw.choice(files)
         start = draw.choice(
@@ -81,7 +80,7 @@ def test_malformed_input_is_one_line(
             ]
         )
         campaign.try_("data files", [*start, name])
-    for n in range(SMALL["recipes"] * times):
+    for n in numbers("recipes", part):
         draw = random.Random(f"recipes {n}")
         recipes = [f for f in files if f.endswith((".py", ".json"))]
         start = draw.choice(
@@ -89,10 +88,14 @@ def test_malformed_input_is_one_line(
         )
         more = draw.choice([[], ["--json"], ["--seeds", draw.choice(TEXTS)]] if start[0] in ("run", "plan") else [[]])
         campaign.try_("recipes", [*start, draw.choice(recipes) + draw.choice(["", "", ":Part"]), *more])
-    campaign_of_stores(campaign, shelf, SMALL["stores"] * times)
+    campaign_of_stores(campaign, shelf, numbers("stores", part))
     with capsys.disabled():
-        print(f"\nfuzz: {campaign.report()}")
+        print(f"\nfuzz, part {part}: {campaign.report()}")
     assert not campaign.problems, "\n\n".join([campaign.report(), *campaign.problems[:20]])
+
+
+def numbers(kind: str, part: int) -> range:
+    return range(part * SIZES[kind], (part + 1) * SIZES[kind])
 
 
 def safe(words: list[str]) -> list[str]:
@@ -106,7 +109,7 @@ def safe(words: list[str]) -> list[str]:
     return words
 
 
-def campaign_of_stores(campaign: Campaign, shelf: Shelf, number: int) -> None:
+def campaign_of_stores(campaign: Campaign, shelf: Shelf, numbers: range) -> None:
     """Damage one file of the store, and ask for what it is about."""
     study, run = shelf.home / "studies" / "stored", shelf.lm.folder
     files = [
@@ -117,7 +120,7 @@ def campaign_of_stores(campaign: Campaign, shelf: Shelf, number: int) -> None:
         ),
         *(run / name for name in ("items.npz", "model.safetensors")),
     ]
-    for n in range(number):
+    for n in numbers:
         draw = random.Random(f"stores {n}")
         file = files[n % len(files)]
         reading = [["list", "runs"], ["list", "runs", "--json"], ["list", "studies"], ["list", "settings", "latest"]]
@@ -140,7 +143,7 @@ def campaign_of_stores(campaign: Campaign, shelf: Shelf, number: int) -> None:
 
 def test_every_command_and_option_is_drawn() -> None:
     drawn: set[tuple[tuple[str, ...], str]] = set()
-    for n in range(SMALL["commands"] * 21):
+    for n in range(PARTS * SIZES["commands"]):
         words = draw_command(random.Random(f"commands {n}"), KNOWN, n, TEXTS)
         command = KNOWN[n % len(KNOWN)]
         drawn |= {(command.words, name) for name, _ in command.options if name in words}
@@ -156,5 +159,5 @@ def test_the_suite_notices_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_suite_notices_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headtohead.cli.doctor.print_json", lambda _: time.sleep(30))
-    assert "Hang" in run(["doctor", "--json"], seconds=0.5).problem()
+    monkeypatch.setattr("headtohead.cli.doctor.print_json", lambda _: time.sleep(60))
+    assert "Hang" in run(["doctor", "--json"], seconds=1.0).problem()

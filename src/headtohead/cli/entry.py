@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from headtohead import __version__
 from headtohead.cli.output import own_streams
 
+LONGEST = 2000  # characters of a message; a user may give a name of any length
 STOPPED = "h2h: stopped. Type the same command again to continue."
 
 try:
@@ -72,16 +73,26 @@ UsageError: Any = typer.BadParameter.__bases__[0]  # click's class: typer may br
 @own_streams()
 def main() -> None:
     """Run a command. A user's mistake ends it with one line on standard error and exit code 2."""
-    from headtohead.errors import OUT_OF_MEMORY, InputError, Unavailable, failure, is_out_of_memory, is_users, refusal
+    from headtohead.errors import (
+        OUT_OF_MEMORY,
+        InputError,
+        Unavailable,
+        failure,
+        is_out_of_memory,
+        is_users,
+        refusal,
+        shortened,
+    )
 
     try:
         sys.exit(app(standalone_mode=False))
     except InputError as error:
-        print(f"h2h: {error}", file=sys.stderr)
+        print(f"h2h: {shortened(str(error), LONGEST)}", file=sys.stderr)
         sys.exit(error.exit_code)
     except UsageError as error:
         message = error.format_message().rstrip(".")
         if message:  # empty if typer printed the help instead
+            message = shortened(message, LONGEST)
             print(f"h2h: {message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, Interrupted, typer.Abort):

@@ -339,12 +339,12 @@ def parse(text: str) -> Any:
     families()
     try:
         tree = ast.parse(text, mode="eval").body
-    except SyntaxError:
+        if marker:
+            _check_names(tree, f"{path}.py", own)
+        return _value(tree, text, own)
+    except (SyntaxError, RecursionError, MemoryError):  # the last two: nested too deep
         text = " ".join(text.split())
         raise InputError(f"cannot read '{text}': write a name, a number, or a part such as 'Rope(theta=500)'") from None
-    if marker:
-        _check_names(tree, f"{path}.py", own)
-    return _value(tree, text, own)
 
 
 def _check_names(tree: ast.expr, file: str, own: dict[str, type[Spec]]) -> None:
