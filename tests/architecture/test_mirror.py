@@ -19,7 +19,7 @@ COMMANDS = set(get_command(app).commands)  # type: ignore[attr-defined]
 LONGEST = 60  # characters of a test's name after test_
 
 # folders that mirror no package
-OTHERS = {"architecture", "benchmarks", "calibration", "conformance", "examples", "golden", "helpers", "tools"}
+OTHERS = {"architecture", "benchmarks", "calibration", "conformance", "examples", "fuzz", "golden", "helpers", "tools"}
 # folders of modules that are audited
 AUDITED = {"auditor/planted", "auditor/correct"}
 # files whose tests follow a run through several source files
