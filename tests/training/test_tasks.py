@@ -63,7 +63,7 @@ def test_numbers_that_cannot_work_are_refused_at_once(setting: str, text: Path) 
     assert "\n" not in str(error.value)
 
 
-def test_a_model_that_this_machine_cannot_hold_is_refused_before_it_is_made(text: Path, home: Path) -> None:  # noqa: ARG001
+def test_a_model_beyond_the_memory_is_refused(text: Path, home: Path) -> None:  # noqa: ARG001
     spec = run_on(text, "model.width=65536", "model.layers=10000")
     with pytest.raises(Unavailable, match=r"training needs at least [\d,]+ GiB and this machine has"):
         task_of(spec.resolved().arm)

@@ -35,7 +35,7 @@ class Wheel:
     filename: str
     sha256: str
     member: str
-    size: str  # of the wheel
+    size: str = "of unknown size"
 
     def __str__(self) -> str:
         return f"{self.project} {self.version}"

@@ -33,9 +33,7 @@ def one_line_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno == errno.EFBIG:
-            raise Unavailable(f"{path} is larger than files may be here: raise the limit, ulimit -f") from None
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise Unavailable(
                 f"the disk is full, {path} could not be written: free some space and give the same command again, "
                 "it continues from the last checkpoint"
