@@ -81,6 +81,7 @@ def execute(spec: RunSpec, where: Path, options: Options | None = None, stop: St
     record = Record.at(where, spec.id)
     finished = Finished(spec.id, str(record.folder), already=True)
     if record.has_ended:
+        store.clear_ended(record.folder)
         yield finished
         return
     with store.lock(record.folder), stop_on_signals() if stop is None else nullcontext(stop) as stopping:
@@ -372,8 +373,7 @@ class _Session:
         for folder in (self.folder / files.SNAPSHOTS, self.folder):
             sync_folder(folder) if folder.is_dir() else None
         store.write_whole(self.folder / files.RESULT, store.to_text(sealed))
-        for name in (files.CHECKPOINT, files.OLD_CHECKPOINT, files.BEST_WEIGHTS):
-            remove(self.folder / name)
+        store.clear_ended(self.folder)
         return result
 
     def _best_weights(self) -> dict[str, Tensor]:

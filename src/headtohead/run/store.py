@@ -38,7 +38,7 @@ from headtohead.data.stored_json import Damaged as Damaged
 from headtohead.data.stored_json import read_json as read_json
 from headtohead.data.stored_json import unreadable as unreadable
 from headtohead.disk import checksums
-from headtohead.disk.writing import ASIDE, free_name
+from headtohead.disk.writing import ASIDE, free_name, remove
 from headtohead.disk.writing import UNFINISHED as UNFINISHED
 from headtohead.disk.writing import clear_unfinished as clear_unfinished
 from headtohead.disk.writing import one_line_write_errors as one_line_write_errors
@@ -346,6 +346,17 @@ def locked(folder: Path) -> bool:
         return True
     except OSError:
         return False
+
+
+# -- runs that have ended ----------------------------------------------------------------------------------------------
+
+
+def clear_ended(folder: Path) -> None:
+    """Delete the checkpoints of a run that has ended: it may have been killed just after its result was written."""
+    for name in (files.CHECKPOINT, files.OLD_CHECKPOINT, files.BEST_WEIGHTS):
+        if os.path.lexists(folder / name):
+            with contextlib.suppress(Unavailable):  # a store that cannot be written keeps them
+                remove(folder / name)
 
 
 # -- damaged runs ------------------------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ def runs_to_train(specs: list[RunSpec], where: Path) -> Generator[Event, None, l
     for spec in specs:
         record = Record.at(where, spec.id)
         if record.has_ended:
+            store.clear_ended(record.folder)
             yield Finished(spec.id, str(record.folder), already=True)
             continue
         if record.has_result:  # damaged; set aside here, because not all workers see this store
