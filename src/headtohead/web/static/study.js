@@ -1,0 +1,1 @@
+export async function show(main, at) { main.textContent = at.name; }
