@@ -13,7 +13,7 @@ from headtohead.web.index import Index, study_names
 from headtohead.web.security import Access
 
 
-class NotFound(InputError):
+class NotFound(InputError):  # noqa: N818
     """The store does not have what the address names."""
 
 

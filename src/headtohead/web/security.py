@@ -68,8 +68,7 @@ class Access:
         return f"h2h-{self.port}"  # cookies do not distinguish ports
 
     def knows_host(self, host: str) -> bool:
-        name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-        name = name or host
+        name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
         return name.lower() in self.hosts or host.lower() in self.hosts
 
     def is_token(self, given: str) -> bool:
@@ -125,7 +124,7 @@ class Guard:
             said = "this page needs the address that h2h serve printed, with its token"
             await _answer(send, 401, f"{said}: copy it from the terminal")
             return
-        await self.app(scope, _limited(receive, headers), send)
+        await self.app(scope, _limited(receive), send)
 
     def _refused(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -180,8 +179,8 @@ def _with_headers(send: Send) -> Send:
     return sent
 
 
-def _limited(receive: Receive, headers: dict[str, str]) -> Receive:
-    """Stop reading a body that is longer than it said."""
+def _limited(receive: Receive) -> Receive:
+    """Stop reading a body that is longer than its head said."""
     left = MOST_BODY
 
     async def received() -> MutableMapping[str, Any]:
