@@ -94,7 +94,9 @@ def compose(choice: Choice, home: Path) -> Composed:
     control, settings = _control(start, choice.settings, problems, home)
     vary = []
     for path, values in choice.vary.items():
-        for value in split_values(values) or [""]:
+        if not split_values(values):
+            problems[f"vary.{path}"] = f"{path} has no value yet: add one, or remove it"
+        for value in split_values(values):
             tried(f"vary.{path}", lambda path=path, value=value: _set(control, path, value, PLACES))  # type: ignore[misc]
         vary.append(f"{path}={values}")
     if not vary:
