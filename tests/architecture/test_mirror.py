@@ -29,6 +29,7 @@ ACROSS = {
     "search/test_killed.py",
     "study/test_killed.py",
     "study/test_notebooks.py",  # parts of notebooks and scripts: spec, executors and store
+    "web/test_compose_page.py",  # a browser, the server and the workflow of a study
 }
 
 

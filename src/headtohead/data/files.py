@@ -267,9 +267,14 @@ def read_table(
 
 
 def columns(path: str | os.PathLike[str]) -> list[str]:
-    """Return the columns of a table by which `read_table` can be told them: their names; without a header, numbers."""
+    """Return the columns of a table by which `read_table` can be told them: their names. Where no header is recognised,
+    the cells of the first row, if they can be names, and the numbers of the columns."""
     grid = _grid(check_readable(path, TABLES), None, None)
-    return [grid.name(i) for i in range(len(grid.shown))]
+    numbers = [str(i + 1) for i in range(len(grid.shown))]
+    if grid.names is not None:
+        return grid.names
+    are_names = len(set(grid.shown)) == len(grid.shown) and not any(map(_is_number, grid.shown))
+    return [*grid.shown, *numbers] if are_names and max(map(len, grid.shown)) < 30 else numbers
 
 
 def _grid(file: Path, text: str | None, label: str | None) -> _Grid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from inspect import signature
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -16,16 +17,22 @@ from headtohead.web.bench import NotFound
 
 Ask = Callable[..., Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
+_KINDS: dict[str, type] = {"str": str, "bytes": bytes}  # fields whose annotations are these hold nothing else
 
 
 def answered(ask: Ask) -> Endpoint:
     """An endpoint that calls `ask` with the request's path parameters, query and JSON body, and answers with JSON."""
+
+    kinds = {name: _KINDS.get(str(field.annotation)) for name, field in signature(ask).parameters.items()}
 
     async def endpoint(request: Request) -> Response:
         try:
             given: dict[str, Any] = {**dict(request.query_params), **request.path_params}
             if request.method == "POST":
                 given |= await _body(request)
+            for name, value in given.items():
+                if (kind := kinds.get(name)) is not None and not isinstance(value, kind):
+                    raise InputError(f"the request cannot be understood: {name} is of another kind")
             return _json(await run_in_threadpool(ask, **given))
         except NotFound as error:
             return _json({"error": str(error)}, 404)

@@ -74,6 +74,7 @@ class Composed:
     control: Arm | None = None
     study: Study | None = None
     settings: tuple[str, ...] = ()  # PATH=VALUE, in an order in which each is valid
+    todo: str = ""  # what is still to be chosen
 
 
 def compose(choice: Choice, home: Path) -> Composed:
@@ -94,15 +95,14 @@ def compose(choice: Choice, home: Path) -> Composed:
     control, settings = _control(start, choice.settings, problems, home)
     vary = []
     for path, values in choice.vary.items():
-        if not split_values(values):
-            problems[f"vary.{path}"] = f"{path} has no value yet: add one, or remove it"
         for value in split_values(values):
             tried(f"vary.{path}", lambda path=path, value=value: _set(control, path, value, PLACES))  # type: ignore[misc]
         vary.append(f"{path}={values}")
-    if not vary:
-        problems["vary"] = "Nothing is varied yet: choose a part or a setting, and its values."
-    if problems.keys() - {"effect"}:
-        return Composed(problems, control, None, tuple(settings))
+    empty = next((path for path, values in choice.vary.items() if not split_values(values)), None)
+    todo = "choose what is compared: a part or a setting, and its values" if not vary else ""
+    todo = f"add a value of {empty}, or remove it" if empty is not None else todo
+    if todo or problems.keys() - {"effect"}:
+        return Composed(problems, control, None, tuple(settings), todo)
     given: dict[str, Any] = {"vary": vary, "data": data, "settings": settings}
     plain = tried("vary", lambda: study_for(choice.task, **given, seeds=None, metric=None, margin=None))
     if plain is None:

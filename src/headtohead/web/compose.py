@@ -128,7 +128,7 @@ def look_at(choice: Choice, measurer: Measurer, composed: Recent) -> dict[str, A
     from headtohead.web.choice import compose
 
     made = composed(json.dumps(asdict(choice)), lambda: compose(choice, measurer.home))
-    said: dict[str, Any] = {"problems": dict(made.problems), "study": None, "arms": [], "data": None}
+    said: dict[str, Any] = {"problems": dict(made.problems), "todo": made.todo, "study": None, "arms": [], "data": None}
     if made.control is None:
         return {**said, "measuring": None}
     asked = Asked(made, measurer)
@@ -255,7 +255,7 @@ def start_study(choice: Choice, home: Path) -> dict[str, Any]:
 
     made = compose(choice, home)
     if made.study is None:
-        raise InputError(next(iter(made.problems.values())))
+        raise InputError(next(iter(made.problems.values()), made.todo))
     folder = folder_of(made.study, home)
     job = jobs.start(home, shlex.split(made.study.command)[1:], folder.name)
     return {"job": job.to_json(), "study": folder.name}

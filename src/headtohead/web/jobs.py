@@ -36,6 +36,7 @@ from headtohead.web.answers import answered
 from headtohead.web.bench import Bench
 
 JOB, OUTPUT = "job.json", "output.txt"
+PROGRAM = ["-m", "headtohead.cli"]
 NAME = re.compile(r"[0-9a-f]{12}")
 MOST_OUTPUT = 20_000  # characters of what a job printed that are shown; of a list, the last LISTED of them
 LISTED, MOST_LISTED = 1_000, 50
@@ -95,7 +96,7 @@ def start(home: Path, command: list[str], study: str = "") -> Job:
     environment = {**os.environ, "HEADTOHEAD_HOME": str(home.resolve()), "NO_COLOR": "1", "COLUMNS": "100"}
     with output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "headtohead.cli", *command],
+            [sys.executable, *PROGRAM, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -6,6 +6,7 @@ it found; every question is answered at once with what is known, and asked again
 
 from __future__ import annotations
 
+import atexit
 import json
 import threading
 import time
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 KEPT = 400  # results
 KEPT_TASKS = 6  # tokenized corpora
 WAITING = 64  # things to measure; older ones that nobody asks for any more are forgotten
+
+PATIENCE = 10.0  # seconds that the end of the server waits for the thread
 
 # A larger model is neither audited nor timed in the page: the machine may be training something else
 MOST_PARAMETERS = 20_000_000
@@ -86,6 +89,7 @@ class Measurer:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._tasks = Recent(KEPT_TASKS)
+        self._ended = False
 
     def ask(self, wishes: Sequence[Wish]) -> Answer:
         """What is known of these; the rest is measured next, in this order."""
@@ -107,6 +111,15 @@ class Measurer:
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._work, name="measurer", daemon=True)
             self._thread.start()
+            atexit.register(self.stop)  # torch must not be inside a step when Python ends
+
+    def stop(self) -> None:
+        """End the thread after what it measures now."""
+        with self._changed:
+            self._ended, self._waiting = True, []
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
 
     def _work(self) -> None:
         import torch
@@ -114,8 +127,10 @@ class Measurer:
         torch.set_num_threads(1)  # of this thread
         while True:
             with self._changed:
-                while not self._waiting:
+                while not self._waiting and not self._ended:
                     self._changed.wait()
+                if self._ended:
+                    return
                 self._now = wish = self._waiting.pop(0)
             found: tuple[Any, str]
             try:

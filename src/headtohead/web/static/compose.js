@@ -36,7 +36,7 @@ export async function show(main, at) {
 
 function readQuery(state, query) {
   for (const [key, value] of query) {
-    if (key in state && key !== "settings" && key !== "vary") state[key] = value;
+    if (Object.hasOwn(state, key) && key !== "settings" && key !== "vary") state[key] = value;
     else if (key.startsWith("vary.")) state.vary[key.slice(5)] = value.trim();
     else state.settings[key] = value;
   }
@@ -117,8 +117,9 @@ class Page {
     replace(this.main,
       h("h1", null, "Compose a study"),
       h("div", { class: "compose" },
-        h("div", { class: "form" }, this.taskSection(), this.controlSection(), h("section", null, h("h2", null, "3 · What is compared"), this.variedPlace), this.decisionSection()),
-        h("aside", { class: "side", "aria-label": "The study" }, this.bar, this.result, this.runPlace())));
+        h("div", { class: "form" }, this.taskSection(), h("section", null, h("h2", null, "2 · What is compared"), this.variedPlace), this.controlSection(), this.decisionSection()),
+        h("aside", { class: "side", "aria-label": "The study" }, h("div", { class: "scroll" }, this.bar, this.result), this.runPlace())),
+      button("The study ↓", () => this.main.querySelector(".side").scrollIntoView(), { class: "jump" }));
     this.drawVaried();
     if (this.state.data.startsWith("upload-")) this.preview();
   }
@@ -201,7 +202,7 @@ class Page {
   previewBox(seen) {
     const number = (value) => value.toLocaleString("en");
     if (seen.kind === "text") {
-      return h("div", { class: "preview" }, h("p", null, h("strong", null, seen.name), `: running text, ${number(seen.characters)} characters, ${number(seen.words)} words, ${number(seen.lines)} lines. It is split in order: 80 % for training, 10 % for validation, 10 % for the test.`),
+      return h("div", { class: "preview" }, h("p", null, h("strong", null, seen.name), `: running text, ${number(seen.characters)} characters, ${number(seen.words)} words, ${number(seen.lines)} lines. It is split in order: 80\u00a0% for training, 10\u00a0% for validation, 10\u00a0% for the test.`),
         h("pre", { tabindex: 0, "aria-label": "The beginning of the text" }, seen.start));
     }
     const column = (role) => {
@@ -232,7 +233,7 @@ class Page {
       return h("section", { class: "group", "aria-label": title }, h("h3", null, title), rows(mine.filter((one) => main.includes(one.name))),
         h("details", { open }, h("summary", null, main.length ? `All other settings (${rest.length})` : `All settings (${rest.length})`), rows(rest)));
     });
-    return h("section", null, h("h2", null, "2 · Control"), h("p", { class: "quiet" }, "The control is what every variant is compared with. Values in grey are the defaults."), groups);
+    return h("section", null, h("h2", null, "3 · Control"), h("p", { class: "quiet" }, "The control is what every variant is compared with; all arms share these settings. Values in grey are the defaults."), groups);
   }
 
   drawVaried(focus) {
@@ -333,14 +334,15 @@ class Page {
       replace(this.sets, [...names].flatMap((name) => figures.map((figure) => h("option", { value: `${name}/${figure}` }))));
     }
     const { study } = answer;
-    const wrong = Object.entries(answer.problems).filter(([name]) => name !== "vary");
+    const wrong = Object.entries(answer.problems);
+    const todo = answer.todo && `${answer.todo.charAt(0).toUpperCase()}${answer.todo.slice(1)}.`;
     const elsewhere = wrong.filter(([name]) => !this.problems.has(name));
     const others = Object.keys(this.others).length;
-    this.drawResult(JSON.stringify([study, answer.arms, answer.problems, others]),
+    this.drawResult(JSON.stringify([study, answer.arms, answer.problems, todo, others]),
       h("h2", null, study ? study.question : "The study"),
       study ? h("p", { class: "quiet" }, `${study.metric}, ${study.better} is better · ${answer.arms.length} arms · study ${study.folder}`) : null,
       elsewhere.map(([name, text]) => h("p", { class: "problem" }, `${name}: ${text}`)),
-      !study ? h("p", { class: wrong.length ? "problem" : "quiet" }, wrong.length ? `${wrong.length === 1 ? "One choice needs" : `${wrong.length} choices need`} a change: see the form.` : answer.problems.vary || "") : null,
+      !study ? h("p", { class: wrong.length ? "problem" : "quiet" }, wrong.length ? `${wrong.length === 1 ? "One choice needs" : `${wrong.length} choices need`} a change: see the form.` : todo) : null,
       armsList(answer.arms),
       study ? h("h3", null, "Forecast") : null,
       study ? forecastBlock(study, others) : null,

@@ -123,12 +123,12 @@ export function settingRow(page, setting) {
       h("div", { class: "value" }, input, reset),
       problemPlace(page.problems, path, input),
       part ? partDetails(part) : null,
-      part ? knobFields(page, part, (knob) => page.state.settings[`${path}.${knob.name}`] || "", (knob) => usualKnob(usual, part, knob), (knob, text) => {
+      part ? folded(part, usual, (knob) => page.state.settings[`${path}.${knob.name}`], knobFields(page, part, (knob) => page.state.settings[`${path}.${knob.name}`] || "", (knob) => usualKnob(usual, part, knob), (knob, text) => {
         if (text === "" || text === usualKnob(usual, part, knob)) delete page.state.settings[`${path}.${knob.name}`];
         else page.state.settings[`${path}.${knob.name}`] = text;
         mark();
         page.changed();
-      }, path) : null);
+      }, path)) : null);
     mark();
   };
   draw();
@@ -136,6 +136,13 @@ export function settingRow(page, setting) {
 }
 
 const usualKnob = (usual, part, knob) => (usual.kind === part.name && usual.knobs[knob.name] !== undefined ? usual.knobs[knob.name] : knob.default);
+
+// Knobs behind a line that shows their values; open where one was changed.
+function folded(part, usual, given, fields) {
+  if (!fields) return null;
+  const shown = part.knobs.map((knob) => `${knob.name} = ${given(knob) || usualKnob(usual, part, knob)}`);
+  return h("details", { class: "folded", open: part.knobs.some((knob) => given(knob)) }, h("summary", null, shown.join(", ")), fields);
+}
 
 function partDetails(part) {
   return h("div", { class: "part-details" }, h("p", null, part.says), h("p", null, h("code", { class: "equation" }, part.equation)), h("p", { class: "quiet" }, part.reference));

@@ -17,7 +17,12 @@ export function copyBlock(label, text) {
 }
 
 const whole = (value) => Math.round(value).toLocaleString("en");
-const share = (value, control) => (control ? ` (${value >= control ? "+" : "−"}${Math.abs(100 * (value / control - 1)).toFixed(1)} %)` : "");
+
+function share(value, control) {
+  if (!control) return "";
+  const percent = Math.abs(100 * (value / control - 1));
+  return percent < 0.05 ? " (the same)" : ` (${value > control ? "+" : "−"}${percent.toFixed(1)}\u00a0%)`;
+}
 
 export function flopsText(value) {
   if (value === null || value === undefined) return "";
@@ -47,7 +52,7 @@ function armCard(arm, control, number) {
   const size = arm.size;
   const isControl = number === 0;
   return h("li", { class: isControl ? "arm-card control" : "arm-card" },
-    h("p", { class: "arm-name" }, arm.name, isControl ? h("span", { class: "tag" }, "control") : null),
+    h("p", { class: "arm-name" }, arm.name, isControl && arm.name !== "control" ? h("span", { class: "tag" }, "control") : null),
     arm.differences.length ? h("ul", { class: "differences" }, arm.differences.map((one) => h("li", null, h("code", null, one.path), ` ${one.control} → `, h("strong", null, one.arm)))) : null,
     h("p", { class: "figures" },
       size ? `${whole(size.parameters)} parameters${isControl || !control.size ? "" : share(size.parameters, control.size.parameters)}` : arm.size_error || "parameters …",
