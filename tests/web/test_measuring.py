@@ -1,101 +1,85 @@
-"""What arms cost, measured in a thread: counted as the runs themselves count, remembered, and limited."""
+"""Questions to the process that measures: answered with what is known, the newest first."""
 
 from __future__ import annotations
 
-import threading
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from headtohead import Arm
-from headtohead.web.measuring import Answer, Measurer, Recent, Wish, is_large
-from helpers.runs import run_on, trained_record
+from headtohead.web.measuring import DIED, Answer, Measurer, Recent, Wish
+
+# answers with the question; the question "die" ends it, "wait" waits for a file beside the store
+ECHO = """
+import json, os, sys, time
+for line in sys.stdin:
+    asked = line.strip()
+    if asked == "die":
+        os._exit(1)
+    while asked == "wait" and not os.path.exists(sys.argv[1] + ".go"):
+        time.sleep(0.01)
+    with open(sys.argv[1] + ".order", "a") as file:
+        print(asked, file=file)
+    print(json.dumps([None, "wrong"] if asked == "bad" else [asked.upper(), ""]), flush=True)
+"""
 
 
-def known(measurer: Measurer, *wishes: Wish) -> Answer:
+@pytest.fixture
+def measurer(tmp_path: Path):
+    made = Measurer(tmp_path / "home", (sys.executable, "-c", ECHO))
+    yield made
+    made.stop()
+
+
+def wishes(*keys: str) -> list[Wish]:
+    return [Wish(key, f"measuring {key}") for key in keys]
+
+
+def known(measurer: Measurer, *keys: str) -> Answer:
     """The answer when everything is measured."""
-    until = time.monotonic() + 120
-    while (answer := measurer.ask(wishes)).done < answer.of:
+    until = time.monotonic() + 60
+    while (answer := measurer.ask(wishes(*keys))).done < answer.of:
         assert time.monotonic() < until, answer
-        time.sleep(0.02)
+        time.sleep(0.01)
     return answer
 
 
-def test_figures_are_those_of_the_run(text: Path, home: Path):
-    spec = run_on(text, "train.steps=2")
-    result = trained_record(spec, home).require_result()
-    measurer = Measurer(home)
-    data, size = measurer.data(spec.arm), measurer.size(spec.arm, "it")
-    answer = known(measurer, data, size, measurer.timing(spec.arm, "it"))
-    found = answer.values[size.key]
-    assert answer.errors == {}
-    assert (found["parameters"], found["flops"]) == (result.parameters, result.flops_per_step)
-    assert answer.values[data.key]["sets"]["train"]["tokens"] == result.data["sets"]["train"]["tokens"]
-    assert answer.values[data.key]["vocabulary"] == result.data["vocabulary"]
+def order(measurer: Measurer) -> list[str]:
+    return Path(f"{measurer.home.resolve()}.order").read_text().split()
 
 
-def test_a_model_that_sees_the_future_is_named(text: Path, home: Path):
-    arm = run_on(text, "model.pattern=Full").arm
-    measurer = Measurer(home)
-    audit, size = measurer.audit(arm, "Full"), measurer.size(arm, "Full")
-    answer = known(measurer, audit, size)
-    assert "future-tokens" in [one["check"] for one in answer.values[audit.key]["broken"]]
-    assert "shows the model the tokens" in answer.values[size.key]["warnings"][0]
-    assert list((home / "audits").iterdir())  # kept for the study
-
-
-def test_large_models_are_counted_and_not_built(text: Path, home: Path):
-    arm = run_on(text, "model.width=4096", "model.layers=24").arm
-    measurer = Measurer(home)
-    size, audit, timing = measurer.size(arm, "it"), measurer.audit(arm, "it"), measurer.timing(arm, "it")
-    answer = known(measurer, size, audit, timing)
-    assert answer.values[size.key]["parameters"] > 10**9
-    assert answer.values[size.key]["flops"] is None
-    assert "not audited in the page" in answer.errors[audit.key]
-    assert "not timed in the page" in answer.errors[timing.key]
-    deep = measurer.size(run_on(text, "model.layers=100000").arm, "it")
-    assert "not counted in the page" in known(measurer, deep).errors[deep.key]
-    assert is_large(Arm().set("train.batch", 10**6), 1000)
-    assert not is_large(Arm(), 300_000)
-
-
-def test_a_corpus_that_is_not_here_is_not_downloaded(home: Path):
-    arm = Arm.of("classifier").set("data.corpus", "MovieReviews")
-    measurer = Measurer(home)
-    data = measurer.data(arm)
-    assert "is not here yet: downloaded at first use" in known(measurer, data).errors[data.key]
-
-
-def test_the_newest_question_is_answered_first(tmp_path: Path):
-    order: list[str] = []
-    go = threading.Event()
-    measurer = Measurer(tmp_path)
-
-    def wish(name: str) -> Wish:
-        return Wish(name, f"measuring {name}", lambda: (go.wait(60), order.append(name)))
-
-    first = measurer.ask([wish("a"), wish("b")])
-    assert (first.done, first.of) == (0, 2)
-    time.sleep(0.3)
-    measurer.ask([wish("c"), wish("d")])
-    go.set()
-    known(measurer, *map(wish, "cd"))
-    known(measurer, *map(wish, "abcd"))
-    assert set(order) == set("abcd")
-    assert order.index("c") < order.index("b")
-
-
-def test_what_is_known_is_not_measured_again(tmp_path: Path):
-    counted: list[int] = []
-    measurer = Measurer(tmp_path)
-    good = Wish("good", "counting", lambda: counted.append(1))
-    bad = Wish("bad", "dividing", lambda: 1 / 0)
+def test_values_and_errors_are_remembered(measurer: Measurer):
     for _ in range(3):
-        answer = known(measurer, good, bad)
-    assert counted == [1]
-    assert "ZeroDivisionError" in answer.errors["bad"]
+        answer = known(measurer, "a", "bad", "b", "a")
+    assert answer.values == {"a": "A", "b": "B"}
+    assert answer.errors == {"bad": "wrong"}
+    assert order(measurer) == ["a", "bad", "b"]
+
+
+def test_the_newest_question_is_answered_first(measurer: Measurer):
+    first = measurer.ask(wishes("wait", "b"))
+    assert (first.done, first.of, first.now) == (0, 2, "measuring wait")
+    while measurer._now is None:  # the first is being measured
+        time.sleep(0.01)
+    measurer.ask(wishes("c", "d"))
+    Path(f"{measurer.home.resolve()}.go").touch()
+    known(measurer, "c", "d")
+    known(measurer, "b")
+    assert order(measurer) == ["wait", "c", "d", "b"]
+
+
+def test_a_process_that_dies_is_started_again(measurer: Measurer):
+    assert known(measurer, "a", "die", "b").errors == {"die": DIED}
+    assert order(measurer) == ["a", "b"]
+
+
+def test_a_measurer_ends_at_once(measurer: Measurer):
+    measurer.ask(wishes("wait"))
+    start = time.monotonic()
     measurer.stop()
+    assert time.monotonic() - start < 5
+    assert measurer.ask(wishes("more")).done == 0
 
 
 @pytest.mark.parametrize("most", [1, 3])

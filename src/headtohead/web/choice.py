@@ -75,6 +75,7 @@ class Composed:
     study: Study | None = None
     settings: tuple[str, ...] = ()  # PATH=VALUE, in an order in which each is valid
     todo: str = ""  # what is still to be chosen
+    arguments: dict[str, Any] = field(default_factory=dict)  # of `study_for`
 
 
 def compose(choice: Choice, home: Path) -> Composed:
@@ -113,8 +114,9 @@ def compose(choice: Choice, home: Path) -> Composed:
             tried(name, lambda name=name, value=value: dataclasses.replace(plain, **{name: value}))  # type: ignore[misc]
     if problems.keys() - {"effect"}:
         return Composed(problems, control, None, tuple(settings))
-    study = tried("seeds", lambda: study_for(choice.task, **given, **options))
-    return Composed(problems, control, study, tuple(settings))
+    given |= {"name": choice.task, **options}
+    study = tried("seeds", lambda: study_for(**given))
+    return Composed(problems, control, study, tuple(settings), arguments=given)
 
 
 def data_option(name: str, home: Path) -> str | None:

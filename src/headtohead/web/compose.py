@@ -20,7 +20,7 @@ from headtohead.errors import InputError
 from headtohead.outcome.metrics import FIGURES, check_set
 from headtohead.run import files, store
 from headtohead.run.studies import read_study
-from headtohead.web import jobs, uploads
+from headtohead.web import jobs, measuring, uploads
 from headtohead.web.answers import answered
 from headtohead.web.bench import Bench
 from headtohead.web.measuring import Measurer, Recent
@@ -33,7 +33,7 @@ def routes(bench: Bench) -> list[Route]:
     measurer, composed = Measurer(bench.home), Recent(20)
 
     def start() -> dict[str, Any]:
-        measurer.ask([])  # starts the thread, which loads torch while the user looks around
+        measurer.ask([])  # starts the process, which loads torch while the user looks around
         return {**what_there_is(bench.home), "read_only": bench.access.read_only}
 
     def look(**given: Any) -> dict[str, Any]:
@@ -148,11 +148,11 @@ class Asked:
         assert made.control is not None
         self.made, self.measurer = made, measurer
         self.variants = made.study.variants if made.study is not None else (Variant("control", made.control, {}),)
-        self._data = measurer.data(made.control)
-        self._sizes = [measurer.size(v.arm, v.name) for v in self.variants]
-        self._audits = [measurer.audit(v.arm, v.name) for v in self.variants]
-        self._times = [measurer.timing(v.arm, v.name) for v in self.variants]
-        self._runs = [measurer.runs(made.study)] if made.study is not None else []
+        self._data = measuring.data_of(made.control)
+        self._sizes = [measuring.size_of(v.arm, v.name) for v in self.variants]
+        self._audits = [measuring.audit_of(v.arm, v.name) for v in self.variants]
+        self._times = [measuring.time_of(v.arm, v.name) for v in self.variants]
+        self._runs = [measuring.runs_of(made.arguments)] if made.study is not None else []
         self._wishes = [self._data, *self._runs, *self._sizes, *self._audits, *self._times]
         self.answer = measurer.ask(self._wishes)
 
@@ -221,7 +221,7 @@ class Asked:
             "plan": None,
         }
         if self.progress is None and seconds[0] is not None and "effect" not in self.made.problems:
-            plan = self.measurer.plan(study, effect, seconds[0])
+            plan = measuring.plan_of(self.made.arguments, effect, seconds[0])
             self._wishes.append(plan)
             self.answer = self.measurer.ask(self._wishes)
             said["plan"] = self.answer.values.get(plan.key)

@@ -172,7 +172,10 @@ class Page {
   }
 
   async upload(file) {
+    const kind = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
     try {
+      if (!this.there.kinds.includes(kind)) throw new Error(`${file.name} cannot be used: give a file that ends in ${this.there.kinds.join(", ")}.`);
+      if (file.size > 20 * 2 ** 20) throw new Error(`${file.name} is larger than 20 MB: train on it with h2h run … --data FILE.`);
       const kept = await busy(this.corpusPlace, `Uploading ${file.name} …`, () => send("api/compose/upload", { name: file.name }, file));
       this.there.uploads = kept.uploads;
       this.state.data = kept.data;

@@ -225,7 +225,7 @@ function chosenRow(page, family, text, changed, remove) {
   }
   const knobs = { ...read.knobs };
   return h("li", null,
-    h("div", { class: "chosen-head" }, h("strong", null, part.name), h("code", { class: "equation" }, part.equation), button("Remove", remove, { class: "small", "aria-label": `Remove ${text}` })),
+    h("div", { class: "chosen-head" }, h("strong", null, part.name), h("code", { class: "equation" }, part.equation), button("Remove", remove, { class: "small", "aria-label": `Remove ${part.name}` })),
     knobFields(page, part, (knob) => knobs[knob.name] || "", (knob) => knob.default, (knob, value) => {
       knobs[knob.name] = value;
       changed(writePart(part.name, knobs));
