@@ -14,6 +14,7 @@ import pytest
 
 from headtohead.outcome.outcome import load_outcome
 from headtohead.run.studies import read_study
+from headtohead.web import jobs
 from headtohead.web.board import board_row
 from helpers.runs import SMALL
 from helpers.studies import QUICK
@@ -128,6 +129,24 @@ def test_a_table_with_a_hostile_name_is_shown_as_text(browser: Any, home: Path, 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.set_input_files("input[type=file]", {"name": "x.exe", "mimeType": "text/plain", "buffer": b"x"})
         page.get_by_role("status").get_by_text("cannot be used").wait_for()
+
+
+def test_running_commands_are_listed_and_stopped(browser: Any, home: Path, monkeypatch: pytest.MonkeyPatch):
+    script = home.parent / "job.sh"
+    script.write_text("sleep 100\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs.sys, "executable", "/bin/sh")
+        patch.setattr(jobs, "PROGRAM", [str(script)])
+        job = jobs.start(home, ["run", "lm", "--vary", "model.position=Rope"], "lm-sotu-position")
+    with served(home) as server, open_page(browser, address(server, "/compose?tokenizer=Byte")) as page:
+        page.set_default_timeout(SLOW)
+        page.get_by_text("h2h run lm --vary model.position=Rope").wait_for()
+        page.get_by_role("button", name="Stop lm-sotu-position").click()
+        page.get_by_text("It stops after saving.").wait_for()
+        until = time.monotonic() + 30
+        while jobs.read(home, job.id).is_running:
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
 
 def test_a_read_only_server_says_why_nothing_runs(browser: Any, home: Path):

@@ -1,13 +1,14 @@
 // Compose a study: task, corpus, control, variants. What is chosen is in the address; what it means is asked from the server.
 
 import { address, remember } from "./app.js";
-import { ask, on, send, tell } from "./api.js";
+import { ask, on, tell } from "./api.js";
+import { Corpora, TASKS } from "./compose_corpus.js";
 import { newId, problemPlace, settingRow, showProblems, variedField } from "./compose_fields.js";
 import { armsList, copyBlock, dataFacts, forecastBlock, measuringBar } from "./compose_result.js";
 import { busy, button, errorBox, h, replace, toast } from "./dom.js";
+import { runningJobs } from "./jobs.js";
 
 const OPTIONS = ["seeds", "max_pairs", "metric", "margin", "effect"];
-const TASKS = { lm: ["Language model", "predicts the next token of running text"], classifier: ["Classifier", "gives a text one of several labels"] };
 const GROUPS = [
   { title: "Model", place: "model", main: ["model.width", "model.heads", "model.layers", "model.block", "model.dropout", "model.position"] },
   { title: "Training", place: "train", main: ["train.steps", "train.epochs", "train.batch", "train.optimizer"] },
@@ -27,7 +28,7 @@ export async function show(main, at) {
   const page = new Page(main, there, state);
   page.draw();
   page.look();
-  const stops = [on("progress", (now) => page.training(now)), on("connected", (yes) => yes && page.look())];
+  const stops = [runningJobs(page.jobsPlace, there.read_only), on("progress", (now) => page.training(now)), on("connected", (yes) => yes && page.look())];
   return () => {
     page.close();
     for (const stop of stops) stop();
@@ -47,10 +48,13 @@ class Page {
   constructor(main, there, state) {
     Object.assign(this, { main, there, state, problems: new Map(), openGallery: new Set(), turn: 0, timer: null, others: {}, closed: false, waiting: false });
     this.answer = null;
+    this.jump = button("The study ↓", () => main.querySelector(".side").scrollIntoView(), { class: "jump" });
+    this.seen = new IntersectionObserver(([side]) => this.jump.classList.toggle("there", side.isIntersecting));
   }
 
   close() {
     this.closed = true;
+    this.seen.disconnect();
     clearTimeout(this.timer);
     clearTimeout(this.following);
   }
@@ -114,23 +118,23 @@ class Page {
     this.bar = h("div", { class: "measuring", role: "status", "aria-live": "polite" });
     this.facts = h("div", { role: "status" });
     this.variedPlace = h("div");
+    this.jobsPlace = this.jobsPlace || h("section", { "aria-label": "Running now" });
     replace(this.main,
       h("h1", null, "Compose a study"),
       h("div", { class: "compose" },
-        h("div", { class: "form" }, this.taskSection(), h("section", null, h("h2", null, "2 · What is compared"), this.variedPlace), this.controlSection(), this.decisionSection()),
+        h("div", { class: "form" }, this.taskSection(), h("section", null, h("h2", null, "2 · What is compared"), this.variedPlace), this.controlSection(), this.decisionSection(), this.jobsPlace),
         h("aside", { class: "side", "aria-label": "The study" }, h("div", { class: "scroll" }, this.bar, this.result), this.runPlace())),
-      button("The study ↓", () => this.main.querySelector(".side").scrollIntoView(), { class: "jump" }));
+      this.jump);
+    this.seen.disconnect();
+    this.seen.observe(this.main.querySelector(".side"));
     this.drawVaried();
-    if (this.state.data.startsWith("upload-")) this.preview();
   }
 
   taskSection() {
     const tasks = h("fieldset", { class: "choices" }, h("legend", null, "Task"), Object.entries(TASKS).map(([task, [title, says]]) =>
       h("label", { class: "choice" }, h("input", { type: "radio", name: "task", value: task, checked: task === this.state.task, onchange: () => this.setTask(task) }), h("span", null, h("strong", null, title), h("span", { class: "quiet" }, ` ${says}`)))));
-    this.corpusPlace = h("div");
-    this.previewPlace = h("div");
-    this.drawCorpora();
-    return h("section", null, h("h2", null, "1 · Task and corpus"), tasks, this.corpusPlace, this.previewPlace, this.facts);
+    const corpora = new Corpora(this);
+    return h("section", null, h("h2", null, "1 · Task and corpus"), tasks, corpora.place, corpora.previewPlace, this.facts);
   }
 
   setTask(task) {
@@ -140,91 +144,6 @@ class Page {
     this.draw();
     this.main.querySelector(`input[name="task"][value="${task}"]`).focus();
     this.changed();
-  }
-
-  drawCorpora() {
-    const { task } = this.state;
-    const option = (name, title, says, quiet, fits) => h("label", { class: fits ? "choice" : "choice off" },
-      h("input", { type: "radio", name: "corpus", value: name, checked: name === this.state.data, disabled: !fits, onchange: () => this.setData(name) }),
-      h("span", null, h("strong", null, title), h("span", { class: "quiet" }, ` ${says}`), quiet ? h("span", { class: "lacks" }, ` ${quiet}`) : null));
-    const known = this.there.corpora.map((one) => {
-      const fits = one.tasks.includes(task);
-      return option(one.name, one.name, one.says, fits ? (one.lacks ? `Not on this machine: ${one.lacks}.` : "") : `It is for a ${TASKS[one.tasks[0]][0].toLowerCase()}.`, fits);
-    });
-    const mine = this.there.uploads.map((one) => option(one.data, one.name, `your text, ${(one.bytes / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} kB`, "", true));
-    const id = newId();
-    const file = h("input", { id, type: "file", accept: this.there.kinds.join(","), disabled: this.there.read_only, onchange: () => file.files[0] && this.upload(file.files[0]) });
-    const drop = h("div", { class: "drop", ondragover: (event) => event.preventDefault(), ondrop: (event) => {
-      event.preventDefault();
-      if (event.dataTransfer.files[0] && !this.there.read_only) this.upload(event.dataTransfer.files[0]);
-    } }, h("label", { for: id }, "Your own text: .txt, or .csv, .tsv, .jsonl with texts and labels, up to 20 MB"), file,
-    this.there.read_only ? h("p", { class: "quiet" }, "This server is read-only: texts cannot be uploaded.") : null);
-    const group = h("fieldset", { class: "choices" }, h("legend", null, "Corpus"), known, mine, drop);
-    replace(this.corpusPlace, group, problemPlace(this.problems, "data", null));
-  }
-
-  setData(name) {
-    this.state.data = name;
-    delete this.state.settings["data.corpus.text"];
-    delete this.state.settings["data.corpus.label"];
-    this.changed();
-    this.preview();
-  }
-
-  async upload(file) {
-    const kind = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
-    try {
-      if (!this.there.kinds.includes(kind)) throw new Error(`${file.name} cannot be used: give a file that ends in ${this.there.kinds.join(", ")}.`);
-      if (file.size > 20 * 2 ** 20) throw new Error(`${file.name} is larger than 20 MB: train on it with h2h run … --data FILE.`);
-      const kept = await busy(this.corpusPlace, `Uploading ${file.name} …`, () => send("api/compose/upload", { name: file.name }, file));
-      this.there.uploads = kept.uploads;
-      this.state.data = kept.data;
-      this.drawCorpora();
-      this.setData(kept.data);
-    } catch (error) {
-      toast(error.message, "error");
-      showProblems(new Map([["data", this.problems.get("data")]]), { data: error.message });
-    }
-  }
-
-  async preview() {
-    const { data, task, settings } = this.state;
-    if (!data.startsWith("upload-")) {
-      replace(this.previewPlace);
-      return;
-    }
-    const columns = { text: settings["data.corpus.text"] || "", label: settings["data.corpus.label"] || "" };
-    try {
-      const seen = await busy(this.previewPlace, "Reading the text …", () => ask("api/compose/preview", { data, task, ...columns }));
-      if (data === this.state.data) replace(this.previewPlace, this.previewBox(seen));
-    } catch (error) {
-      replace(this.previewPlace, errorBox(error));
-    }
-  }
-
-  previewBox(seen) {
-    const number = (value) => value.toLocaleString("en");
-    if (seen.kind === "text") {
-      return h("div", { class: "preview" }, h("p", null, h("strong", null, seen.name), `: running text, ${number(seen.characters)} characters, ${number(seen.words)} words, ${number(seen.lines)} lines. It is split in order: 80\u00a0% for training, 10\u00a0% for validation, 10\u00a0% for the test.`),
-        h("pre", { tabindex: 0, "aria-label": "The beginning of the text" }, seen.start));
-    }
-    const column = (role) => {
-      const id = newId();
-      const path = `data.corpus.${role}`;
-      const select = h("select", { id, onchange: () => {
-        if (select.value) this.state.settings[path] = select.value;
-        else delete this.state.settings[path];
-        this.changed();
-        this.preview();
-      } }, h("option", { value: "" }, seen[role] ? `found: ${seen[role]}` : "choose"), (seen.columns || []).map((name) => h("option", { value: name, selected: this.state.settings[path] === name }, name)));
-      return h("span", { class: "column" }, h("label", { for: id }, `${role} column `), select, problemPlace(this.problems, path, select));
-    };
-    return h("div", { class: "preview" }, h("p", null, h("strong", null, seen.name), seen.texts ? `: ${number(seen.texts)} texts, ${number(seen.words)} words${seen.label ? `, ${seen.class_count} classes` : ""}.` : ": a table."),
-      seen.problem ? h("p", { class: "problem" }, seen.problem) : null,
-      seen.columns ? h("div", { class: "columns" }, column("text"), this.state.task === "classifier" ? column("label") : null) : null,
-      seen.rows ? h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "The first texts" }, h("table", { class: "texts" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, seen.text), seen.label ? h("th", { scope: "col" }, seen.label) : null)),
-        h("tbody", null, seen.rows.map((row) => h("tr", null, h("td", null, row[0]), seen.label ? h("td", null, row[1]) : null))))) : null,
-      seen.label && seen.rows ? h("p", { class: "quiet" }, `Classes: ${Object.entries(seen.classes).map(([name, count]) => `${name} ${number(count)}`).join(", ")}${seen.class_count > 20 ? " …" : ""}`) : null);
   }
 
   controlSection() {

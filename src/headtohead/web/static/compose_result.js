@@ -90,7 +90,7 @@ export function forecastBlock(study, progressCount) {
 
 function planLines(lines) {
   if (lines === null) return null;
-  if (!lines.length) return h("p", { class: "quiet" }, "How many pairs are needed is not known yet: no study in the store has the same control and metric, so their noise is not known. The study stops by itself when every arm is decided.");
+  if (!lines.length) return h("p", { class: "quiet" }, "How many pairs are needed is not known yet: the store has no study with the same control and metric, whose noise would tell. h2h plan trains a pilot for it.");
   return h("div", null, h("p", null, "By the noise of earlier studies with the same control:"), h("ul", null, lines.map((line) => h("li", null, line))));
 }
 
