@@ -6,7 +6,9 @@ import tempfile
 import pytest
 import torch
 
-pytest_plugins = [f"helpers.{name}" for name in ("browser", "corpora", "hub", "stores", "terminal", "verdicts")]
+pytest_plugins = [
+    f"helpers.{name}" for name in ("browser", "corpora", "hub", "inside", "stores", "terminal", "verdicts")
+]
 
 torch.set_num_threads(1)  # the tests run side by side, one process per core
 

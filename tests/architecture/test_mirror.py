@@ -28,6 +28,7 @@ ACROSS = {
     "run/test_same_bits.py",  # the same bits however a run was trained
     "search/test_killed.py",
     "study/test_killed.py",
+    "web/test_inside_page.py",  # the page in a real browser
     "study/test_notebooks.py",  # parts of notebooks and scripts: spec, executors and store
 }
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from headtohead import Arm, Files
 from headtohead.run.store import Record
 from helpers.corpora import write_table, write_text
 from helpers.runs import SMALL, run_on, trained_record
 from helpers.studies import carried, study
+from helpers.web import Served, served
 
 TWO = ("model.layers=2", "model.heads=2", "evaluate.snapshots=3")
 
@@ -25,7 +29,27 @@ class Insides:
     bad: dict[str, Record]  # single runs, by what is wrong with them
 
 
-def make_insides(folder: Path) -> Insides:
+@pytest.fixture(scope="session")
+def insides(tmp_path_factory: pytest.TempPathFactory) -> Insides:
+    """Train the runs once for all tests."""
+    folder = tmp_path_factory.mktemp("insides")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADTOHEAD_CACHE", str(folder / "cache"))
+        patch.chdir(folder)
+        return _made(folder)
+
+
+@pytest.fixture(scope="module")
+def server(insides: Insides) -> Iterator[Served]:
+    """A read-only server of that store; commands of this process read the same store."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADTOHEAD_CACHE", str(insides.home.parent / "cache"))
+        patch.setenv("HEADTOHEAD_HOME", str(insides.home))
+        with served(insides.home, read_only=True) as found:
+            yield found
+
+
+def _made(folder: Path) -> Insides:
     home, text, table = folder / "home", write_text(folder), write_table(folder)
     vary = {"model.position": ["Learned", "Rope"]}
     carried(study(text, *TWO, seeds=2, vary=vary, name="pair", question="Does <b>Rope</b> matter?"), home)
@@ -39,6 +63,6 @@ def make_insides(folder: Path) -> Insides:
     (bad["no weights"].folder / "model.safetensors").unlink()
     (bad["damaged"].folder / "model.safetensors").write_bytes(b"not weights")
     (bad["unfinished"].folder / "result.json").unlink()
-    (bad["no vocabulary"].folder / "tokenizer.json").write_text(json.dumps([1]))
+    (bad["no vocabulary"].folder / "tokenizer.json").unlink()
     (bad["no spec"].folder / "run.json").write_text(json.dumps({"arm": 3}))
     return Insides(home, "pair", "moods", long, bad)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +12,12 @@ import pytest
 
 from headtohead.run.studies import find_arm
 from headtohead.web.inside import text_of, whole
-from helpers.inside import Insides, make_insides
+from helpers.inside import Insides
 from helpers.terminal import Type
 from helpers.web import Served, served
 
 TEXT = "the people of this union will"
 SIDE = {"study": "pair", "arm": "Rope", "seed": 1}
-
-
-@pytest.fixture(scope="module")
-def insides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Insides]:
-    folder = tmp_path_factory.mktemp("insides")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HEADTOHEAD_CACHE", str(folder / "cache"))
-        patch.setenv("HEADTOHEAD_HOME", str(folder / "home"))
-        patch.chdir(folder)
-        yield make_insides(folder)
-
-
-@pytest.fixture(scope="module")
-def server(insides: Insides) -> Iterator[Served]:
-    with served(insides.home, read_only=True) as found:
-        yield found
 
 
 def asked(server: Served, what: str, **body: Any) -> Any:
@@ -65,7 +48,8 @@ def test_maps_are_those_of_attend(server: Served, type_in: Type, step: int | Non
     n = said["real"]
     assert found["step"] == said["step"] == (6 if step is None else step)
     assert found["tokens"] == said["tokens"][:n]
-    assert found["says"]["next"][:5] == pytest.approx([[a["says"], pytest.approx(a["p"])] for a in said["answers"]])
+    assert [name for name, _ in found["says"]["next"][:5]] == [a["says"] for a in said["answers"]]
+    assert [p for _, p in found["says"]["next"][:5]] == pytest.approx([a["p"] for a in said["answers"]], rel=1e-5)
     weights = np.array(said["weights"], np.float32)[:, :, :n, :n]
     cells = unpacked(found["cells"], "u1").reshape(weights.shape)
     np.testing.assert_allclose((cells / 255) ** 2, weights, atol=0.005)
@@ -133,7 +117,7 @@ def test_a_sample_comes_before_the_whole_set(server: Served, monkeypatch: pytest
     assert found[0]["items"] == 8
     shares = [one["share"] for one in told[told.index(found[0]) :] if "share" in one]
     assert shares == sorted(shares)
-    assert 0 < shares[-1] < 1
+    assert 0 < shares[-1] <= 1
 
 
 # -- operations and long texts -----------------------------------------------------------------------------------------

@@ -178,6 +178,30 @@ export class LargeMap {
     context.strokeStyle = style.getPropertyValue("--focus");
     context.strokeRect(x - 1, y - 1, this.cell + 2, this.cellHeight + 2);
     context.lineWidth = 1;
+    this.name(context, style, row, column);
+  }
+
+  // The tokens of the marked cell, over labels that may be in their place.
+  name(context, style, row, column) {
+    const clear = (room) => {
+      context.fillStyle = style.getPropertyValue("--paper");
+      context.fillRect(0, -FONT / 2 - 2, room, FONT + 4);
+      context.fillStyle = style.getPropertyValue("--ink");
+      context.font = `bold ${FONT}px system-ui, "DejaVu Sans", sans-serif`;
+    };
+    context.save();
+    context.translate(0, this.top + (row + 0.5) * this.cellHeight);
+    clear(this.left - 2);
+    context.textAlign = "right";
+    this.word(context, this.shown.queries[row], this.left - 5, 0, this.left - 8);
+    context.restore();
+    context.save();
+    context.translate(this.left + (column + 0.5) * this.cell, this.top - 2);
+    context.rotate(-Math.PI / 2);
+    clear(this.top - 2);
+    context.textAlign = "left";
+    this.word(context, this.shown.keys[column], 3, 0, this.top - 8);
+    context.restore();
   }
 
   mark(row, column) {

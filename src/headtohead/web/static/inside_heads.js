@@ -1,6 +1,5 @@
 // Every head of two models as a small map; one enlarged, with operations on it.
 
-import { signed } from "./charts.js";
 import { button, errorBox, h, replace } from "./dom.js";
 import { LargeMap, bytes, floats, label, paintCellDifference, paintCells, scaleBar } from "./heatmap.js";
 import { follow, isAbort, look } from "./stream.js";
@@ -9,8 +8,12 @@ const LEAST = 16; // tokens along a side of the smallest region
 const MEASURES = { entropy: "entropy, nats", distance: "distance, tokens", self: "on itself", previous: "on the previous token", first: "on the first token" };
 const DONE = { silence: "silenced", average: "averaged", swap: "swapped" };
 
+// A change with four digits, as h2h heads prints it.
+const signed = (x) => (x.toFixed(4) === "0.0000" || x.toFixed(4) === "-0.0000" ? "0.0000" : `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(4)}`);
 const number = (x, digits) => (x === null || x === undefined ? "–" : x.toFixed(digits));
 export const same = (a, b) => a.tokens.length === b.tokens.length && a.tokens.every((token, n) => token === b.tokens[n]);
+
+const HEADINGS = ["", "text", "change of the text", "held-out set", "change of the set", "95 % over texts", "read"];
 
 // Why there is no difference between two answers; empty if there is one.
 export function apart(a, b) {
@@ -21,7 +24,7 @@ export function apart(a, b) {
 
 export function headsView(page) {
   const bars = [scaleBar(false, "weight 0", "1"), scaleBar(true, "right more", "left more")];
-  const legend = h("p", { class: "legend quiet" }, bars);
+  const legend = h("p", { class: "legend quiet" }, h("span", null, "each head: left, right, left − right"), bars);
   const note = h("p", { class: "quiet", role: "status" });
   const changed = h("div", { class: "changed" });
   const grid = h("div", { class: "layers", "data-figure": "heads" });
@@ -147,9 +150,11 @@ function enlargedView(page) {
   const swap = h("select", { "aria-label": "Head to swap with" });
   const on = h("select", { "aria-label": "Change which side", onchange: () => page.change({ on: on.value }) },
     ["both", "left", "right"].map((value) => h("option", { value }, value === "both" ? "on both sides" : `on the ${value} side`)));
-  const swapButton = button("Swap with", () => operate("swap", swap.value));
+  const swapButton = button("Swapped with", () => operate("swap", swap.value));
+  const silence = button("Silenced", () => operate("silence"), { title: "its output is zero" });
+  const average = button("Averaged", () => operate("average"), { title: "its output is the mean of the heads of its layer" });
   const tools = h("div", { class: "controls", role: "group", "aria-label": "Change this head" },
-    h("strong", null, "What if this head is"), button("Silenced", () => operate("silence")), button("Averaged", () => operate("average"), { title: "replaced by the mean of the heads of its layer" }), swapButton, swap, on);
+    h("strong", null, "What if this head is"), silence, average, swapButton, swap, on);
   const effects = effectsView(page);
   const wrong = h("div");
   const element = h("div", { class: "enlarged" }, h("div", { class: "head" }, title, button("Close", () => page.change({ head: "", region: "" }))), tools, effects.element, wrong, place, readout, zooms, measures);
@@ -161,7 +166,7 @@ function enlargedView(page) {
   function operate(what, other) {
     const part = `${what}:${page.state.head}${other === undefined ? "" : `:${other}`}`;
     const parts = page.state.ops.split(",").filter(Boolean);
-    if (!parts.includes(part)) page.change({ ops: [...parts, part].join(",") });
+    page.change({ ops: (parts.includes(part) ? parts.filter((one) => one !== part) : [...parts, part]).join(",") });
   }
 
   async function show(found) {
@@ -172,6 +177,7 @@ function enlargedView(page) {
     const [layer, head] = page.state.head.split(".").map(Number);
     title.textContent = `Layer ${layer}, head ${head}`;
     on.value = page.state.on;
+    for (const [what, control] of [["silence", silence], ["average", average]]) control.setAttribute("aria-pressed", String(page.state.ops.split(",").includes(`${what}:${page.state.head}`)));
     const most = Math.max(0, ...found.filter(Boolean).map((a) => a.heads));
     const others = [...Array(most).keys()].filter((n) => n !== head);
     replace(swap, others.map((n) => h("option", { value: n }, `${layer}.${n}`)));
@@ -232,9 +238,9 @@ function enlargedView(page) {
     };
     const a = answers[heads.indexOf(some)];
     const values = heads.map((one) => (one ? one.values[row * (one.keys.length - 1) + column] : null));
-    const parts = values.map((x, n) => x !== null && x !== undefined && `${page.names()[n]} ${x.toFixed(4)}`);
-    if (values.every((x) => x !== null && x !== undefined) && !apart(...answers)) parts.push(`difference ${signed(values[0] - values[1])}`);
-    readout.textContent = `${at(some.queries, row, a)} → ${at(some.keys, column, a)}: ${parts.filter(Boolean).join(", ")}`;
+    const parts = values.map((x, n) => x !== null && x !== undefined && `${page.names()[n]}: ${x.toFixed(4)}`);
+    if (values.every((x) => x !== null && x !== undefined) && !apart(...answers)) parts.push(`difference: ${signed(values[0] - values[1])}`);
+    readout.textContent = `${at(some.queries, row, a)} → ${at(some.keys, column, a)}: ${parts.filter(Boolean).join("; ")}`;
   }
 
   function keys(event) {
@@ -285,7 +291,7 @@ function effectsView(page) {
   const body = h("tbody");
   const title = h("div", { class: "controls" }, h("span", null, "Effect on the text, and on the set "), set);
   const element = h("div", { class: "effects", hidden: true }, title, h("div", { class: "wide" }, h("table", null,
-    h("thead", null, h("tr", null, ["", "text", "change", "held-out set", "change", "95 % interval over texts", "read"].map((text) => h("th", { scope: "col" }, text)))), body)));
+    h("thead", null, h("tr", null, HEADINGS.map((text) => h("th", { scope: "col" }, text)))), body)));
   let running = "";
   let abort = null;
 
@@ -330,7 +336,7 @@ function effectsView(page) {
   }
 
   function row(a, n) {
-    const cells = [...Array(6)].map(() => h("td"));
+    const cells = HEADINGS.slice(1).map((text) => h("td", { "data-label": text }));
     const before = a.before || a.says;
     if (a.task === "classifier") {
       const [p, q] = [before.classes[before.label], a.says.classes[before.label]];

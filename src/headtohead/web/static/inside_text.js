@@ -126,7 +126,7 @@ export function generation(page) {
   const heads = [0, 1].map(() => h("h3"));
   const commands = [0, 1].map(() => h("p", { class: "quiet" }));
   const status = h("span", { class: "quiet", role: "status" });
-  const place = h("div", { class: "two", "data-figure": "generated" }, [0, 1].map((n) => h("div", null, heads[n], outputs[n], commands[n])));
+  const place = h("div", { class: "two", "data-figure": "generated", hidden: true }, [0, 1].map((n) => h("div", null, heads[n], outputs[n], commands[n])));
   const element = h("section", { "aria-label": "Generate" }, h("h2", null, "Continue the text"),
     h("form", { class: "controls", onsubmit: (event) => { event.preventDefault(); run(); } },
       Object.entries(FIELDS).map(([key, [name]]) => h("label", { class: "field small" }, name, inputs[key])), h("label", { class: "tick" }, greedy, " most likely token"), start, end, status), place);
@@ -146,7 +146,7 @@ export function generation(page) {
     abort = new AbortController();
     const { signal } = abort;
     start.disabled = true;
-    end.disabled = false;
+    end.disabled = place.hidden = false;
     status.textContent = "generating …";
     rows = [];
     place.figureData = { columns: ["side", "position", "token", "probability"], rows };
