@@ -49,7 +49,7 @@ def test_a_head_is_enlarged_read_and_silenced(browser, server: Served, insides: 
         assert rows[7 * len(TEXT) + 2][5] == pytest.approx(float(weights[7, 2]))
         first = page.locator("canvas.map").first
         first.focus()
-        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):  # the first selects a cell
             page.keyboard.press(key)
         said = shown(page, re.compile(r"“␣” \(3\).*“h” \(1\).*Learned.*Rope.*difference"), ".enlarged .readout")
         assert f"{weights[3, 1]:.4f}" in said.inner_text()
@@ -92,7 +92,7 @@ def test_typing_changes_what_comes_next(browser, server: Served):
         assert page.locator("main img").count() == 0
         assert len(figure(page, "predictions")["rows"]) == 20
         assert len(figure(page, "tokens")["rows"]) == len(hostile)
-        shown(page, "shows the first 16".replace("shows", "show"), "section[aria-label=Heads]")
+        shown(page, "show the first 16", "section[aria-label=Heads]")
         words = page.locator(".surprise .word")
         words.first.focus()
         page.keyboard.press("ArrowRight")
@@ -113,7 +113,7 @@ def test_a_continuation_is_streamed_and_stopped(browser, server: Served, insides
         rows = [row for row in figure(page, "generated")["rows"] if row[0].startswith("Learned")]
         assert [row[2] for row in rows] == list(made.tokens)
         shown(page, "h2h generate pair/Learned@0 'the people of' --tokens 40 --temperature 0.8 --top-k 30", "code")
-        page.get_by_label("tokens").fill("5000")
+        page.get_by_role("spinbutton", name="tokens").fill("5000")
         page.get_by_role("button", name="Generate").click()
         page.get_by_role("button", name="Stop").click()
         shown(page, "stopped", "section[aria-label=Generate] [role=status]")

@@ -38,7 +38,7 @@ def routes(bench: Bench) -> list[Route]:
             kept.append(Models())
         return kept[0]
 
-    def side_of(study: str, arm: str, seed: Any, step: Any = None, operations: str = "") -> Side:
+    def side_of(arm: str, seed: Any, study: str = "", step: Any = None, operations: str = "") -> Side:
         from headtohead.web.models import Side
 
         record = chosen_run(bench, study, arm, whole(seed, "seed"))

@@ -1,4 +1,5 @@
-// Maps of attention weights on canvases. All maps have one scale: the colour is the root of the weight, from 0 to 1.
+// Maps of attention weights on canvases. All maps of a text have one scale: the colour is the root of the weight, from 0
+// to 1, or to a smaller weight that is written beside the colours.
 
 import { h } from "./dom.js";
 
@@ -54,28 +55,45 @@ function paint(canvas, columns, rows, colour) {
 }
 
 // A small map: the cells of one head are levels of √weight.
-export function paintCells(canvas, cells, size) {
+export function paintCells(canvas, cells, size, top) {
   const of = colours(false);
-  paint(canvas, size, size, (n) => of[cells[n]]);
+  const by = 1 / Math.sqrt(top);
+  paint(canvas, size, size, (n) => of[Math.min(255, Math.round(cells[n] * by))]);
 }
 
-export function paintCellDifference(canvas, a, b, size) {
+export function paintCellDifference(canvas, a, b, size, top) {
   const of = colours(true);
-  paint(canvas, size, size, (n) => of[level((a[n] / 255) ** 2 - (b[n] / 255) ** 2)]);
+  paint(canvas, size, size, (n) => of[level(((a[n] / 255) ** 2 - (b[n] / 255) ** 2) / top)]);
 }
+
+// The weight that only two of a hundred cells exceed, of all cells that are not zero.
+export function mostOf(all) {
+  const counts = new Uint32Array(256);
+  for (const cells of all) for (let n = 0; n < cells.length; n++) counts[cells[n]] += 1;
+  let left = 0.02 * (counts.reduce((sum, count) => sum + count, 0) - counts[0]);
+  let top = 255;
+  while (top > 1 && left >= counts[top]) left -= counts[top--];
+  return (top / 255) ** 2;
+}
+
+export const levels = (values) => Uint8Array.from(values, (x) => Math.round(255 * Math.sqrt(Math.min(1, Math.max(0, x)))));
 
 export const label = (token) => (token.trim() ? token.trim() : token.includes("\n") ? "⏎" : token === "" ? "∅" : "␣");
 
 // The bar of colours with its ends.
-export function scaleBar(difference, left, right) {
+export function scaleBar(difference) {
+  const [left, right] = [h("span"), h("span")];
   const canvas = h("canvas", { class: "scale", "aria-hidden": "true" });
   const draw = () => {
     const of = colours(difference);
     paint(canvas, of.length, 1, (n) => of[n]);
   };
-  draw();
   const element = h("span", { class: "scalebar" }, left, canvas, right);
-  element.draw = draw;
+  element.draw = (from, to) => {
+    left.textContent = from;
+    right.textContent = to;
+    draw();
+  };
   return element;
 }
 
@@ -102,7 +120,7 @@ export class LargeMap {
     if (row >= 0 && column >= 0 && row < rows && column < columns) pointed(row, column);
   }
 
-  // { values, rows, columns, queries, keys (texts of the bins), difference }
+  // { values, rows, columns, queries, keys (texts of the bins), difference, top (the weight of the last colour) }
   show(shown) {
     this.shown = shown;
     this.draw();
@@ -133,7 +151,7 @@ export class LargeMap {
     context.scale(dense, dense);
     const cells = document.createElement("canvas");
     const of = colours(shown.difference);
-    const colour = shown.difference ? (n) => of[level(shown.values[n])] : (n) => of[Math.round(255 * Math.sqrt(Math.min(1, Math.max(0, shown.values[n]))))];
+    const colour = shown.difference ? (n) => of[level(shown.values[n] / shown.top)] : (n) => of[Math.round(255 * Math.sqrt(Math.min(1, Math.max(0, shown.values[n] / shown.top))))];
     paint(cells, shown.columns, shown.rows, colour);
     context.imageSmoothingEnabled = false;
     context.drawImage(cells, this.left, this.top, w, t);

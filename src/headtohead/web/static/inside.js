@@ -8,7 +8,7 @@ import { generation, predictions, surprise } from "./inside_text.js";
 import { look } from "./stream.js";
 
 const DEFAULTS = {
-  runs: "", how: "arms", left: "", right: "", seed: "", step: "", from: "", sample: "short", text: "", head: "", region: "", ops: "", on: "both", set: "",
+  runs: "", how: "arms", left: "", right: "", seed: "", step: "", from: "", sample: "short", text: "", head: "", region: "", scale: "", ops: "", on: "both", set: "",
   tokens: "100", temperature: "1", k: "", p: "", draw: "0", greedy: "",
 };
 const PAUSE = 250; // milliseconds after a key before the text is read

@@ -1,19 +1,20 @@
 // Every head of two models as a small map; one enlarged, with operations on it.
 
 import { button, errorBox, h, replace } from "./dom.js";
-import { LargeMap, bytes, floats, label, paintCellDifference, paintCells, scaleBar } from "./heatmap.js";
-import { follow, isAbort, look } from "./stream.js";
+import { LargeMap, bytes, floats, label, levels, mostOf, paintCellDifference, paintCells, scaleBar } from "./heatmap.js";
+import { effectsView, signed } from "./inside_effects.js";
+import { look } from "./stream.js";
 
 const LEAST = 16; // tokens along a side of the smallest region
 const MEASURES = { entropy: "entropy, nats", distance: "distance, tokens", self: "on itself", previous: "on the previous token", first: "on the first token" };
 const DONE = { silence: "silenced", average: "averaged", swap: "swapped" };
 
-// A change with four digits, as h2h heads prints it.
-const signed = (x) => (x.toFixed(4) === "0.0000" || x.toFixed(4) === "-0.0000" ? "0.0000" : `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(4)}`);
 const number = (x, digits) => (x === null || x === undefined ? "–" : x.toFixed(digits));
 export const same = (a, b) => a.tokens.length === b.tokens.length && a.tokens.every((token, n) => token === b.tokens[n]);
 
-const HEADINGS = ["", "text", "change of the text", "held-out set", "change of the set", "95 % over texts", "read"];
+const LONG = 128; // tokens; the weights of a longer text are small, and get the whole scale
+const fits = (page, tokens) => page.state.scale === "fit" || (page.state.scale === "" && tokens > LONG);
+const end = (top) => (top === 1 ? "1" : `${top.toPrecision(1)} or more`);
 
 // Why there is no difference between two answers; empty if there is one.
 export function apart(a, b) {
@@ -23,8 +24,10 @@ export function apart(a, b) {
 }
 
 export function headsView(page) {
-  const bars = [scaleBar(false, "weight 0", "1"), scaleBar(true, "right more", "left more")];
-  const legend = h("p", { class: "legend quiet" }, h("span", null, "each head: left, right, left − right"), bars);
+  const bars = [scaleBar(false), scaleBar(true)];
+  const scale = h("select", { "aria-label": "Scale of the colours", onchange: () => page.change({ scale: scale.value }) },
+    h("option", { value: "" }, "scale by length"), h("option", { value: "one" }, "0 to 1"), h("option", { value: "fit" }, "up to large weights of this text"));
+  const legend = h("p", { class: "legend quiet" }, h("span", null, "each head: left, right, left − right"), bars, scale);
   const note = h("p", { class: "quiet", role: "status" });
   const changed = h("div", { class: "changed" });
   const grid = h("div", { class: "layers", "data-figure": "heads" });
@@ -48,7 +51,11 @@ export function headsView(page) {
     const why = apart(...found);
     note.textContent = [why, ...cutNotes(found)].filter(Boolean).join(" ");
     const cells = found.map((a) => a && bytes(a.cells));
-    for (const card of cards) paintCard(card, cells, why);
+    const top = fits(page, some.tokens.length) ? mostOf(cells.filter(Boolean)) : 1;
+    bars[0].draw("weight 0", end(top));
+    bars[1].draw(`right more by ${end(top)}`, "left more");
+    scale.value = page.state.scale;
+    for (const card of cards) paintCard(card, cells, why, top);
     figure(why);
     marks();
     enlarged.show(found);
@@ -72,7 +79,7 @@ export function headsView(page) {
     }
   }
 
-  function paintCard({ layer, head, canvases, open }, cells, why) {
+  function paintCard({ layer, head, canvases, open }, cells, why, top) {
     const of = (n) => {
       const a = answers[n];
       if (!a || layer >= a.layers || head >= a.heads) return null;
@@ -83,10 +90,10 @@ export function headsView(page) {
     const both = [of(0), of(1)];
     both.forEach((one, n) => {
       canvases[n].hidden = !one;
-      if (one) paintCells(canvases[n], one.cells, one.size);
+      if (one) paintCells(canvases[n], one.cells, one.size, top);
     });
     canvases[2].hidden = Boolean(why);
-    if (!why) paintCellDifference(canvases[2], both[0].cells, both[1].cells, both[0].size);
+    if (!why) paintCellDifference(canvases[2], both[0].cells, both[1].cells, both[0].size, top);
     const said = both.map((one, n) => one && `${page.names()[n]}: entropy ${number(one.numbers.entropy, 2)} nats, distance ${number(one.numbers.distance, 1)} tokens`);
     open.setAttribute("aria-label", `Head ${layer}.${head}. ${said.filter(Boolean).join("; ")}. Enlarge`);
     open.title = said.filter(Boolean).join("\n");
@@ -123,7 +130,7 @@ export function headsView(page) {
     else enlarged.element.remove();
   }
 
-  return { element, show, marks, redraw: () => { bars.forEach((bar) => bar.draw()); if (answers.some(Boolean)) show(answers); }, stop: enlarged.stop };
+  return { element, show, marks, redraw: () => answers.some(Boolean) && show(answers), stop: enlarged.stop };
 }
 
 const said = (part) => {
@@ -144,6 +151,7 @@ function enlargedView(page) {
   const keyed = (event) => keys(event);
   const maps = ["left", "right", "left − right"].map((name) => new LargeMap(name, point, keyed));
   const place = h("div", { class: "larges", "data-figure": "head" }, maps.map((map) => map.element));
+  const bar = scaleBar(false);
   const zooms = h("div", { class: "controls" },
     button("Zoom in", () => zoom(0.5), { title: "key +" }), button("Zoom out", () => zoom(2), { title: "key −" }), button("Whole text", () => page.change({ region: "" }), { title: "key 0" }));
   const measures = h("div");
@@ -157,7 +165,7 @@ function enlargedView(page) {
     h("strong", null, "What if this head is"), silence, average, swapButton, swap, on);
   const effects = effectsView(page);
   const wrong = h("div");
-  const element = h("div", { class: "enlarged" }, h("div", { class: "head" }, title, button("Close", () => page.change({ head: "", region: "" }))), tools, effects.element, wrong, place, readout, zooms, measures);
+  const element = h("div", { class: "enlarged" }, h("div", { class: "head" }, title, button("Close", () => page.change({ head: "", region: "" }))), tools, effects.element, wrong, place, h("p", { class: "legend quiet" }, bar), readout, zooms, measures);
   let answers = [null, null];
   let heads = [null, null];
   let cell = null; // row and column that are read out
@@ -194,8 +202,11 @@ function enlargedView(page) {
 
   function draw() {
     const why = apart(...answers) || (heads.every(Boolean) ? "" : "missing");
+    const some = heads.find(Boolean);
+    if (!some) return;
+    const top = fits(page, some.tokens) ? mostOf(heads.filter(Boolean).map((one) => levels(one.values))) : 1;
     const shown = heads.map((one, n) => one && {
-      values: one.values, rows: one.queries.length - 1, columns: one.keys.length - 1,
+      top, values: one.values, rows: one.queries.length - 1, columns: one.keys.length - 1,
       queries: words(answers[n], one.queries), keys: words(answers[n], one.keys), difference: false,
     });
     const difference = why ? null : { ...shown[0], values: shown[0].values.map((x, n) => x - shown[1].values[n]), difference: true };
@@ -208,6 +219,7 @@ function enlargedView(page) {
     });
     zooms.hidden = Math.max(0, ...heads.filter(Boolean).map((one) => one.tokens)) <= LEAST;
     if (cell) point(...cell);
+    bar.draw("weight 0", end(top));
     figure(shown, difference);
   }
 
@@ -282,90 +294,4 @@ function enlargedView(page) {
   }
 
   return { element, show, stop: effects.stop };
-}
-
-// -- what the operations do to the loss --------------------------------------------------------------------------------
-
-function effectsView(page) {
-  const set = h("select", { "aria-label": "Held-out set", onchange: () => page.change({ set: set.value }) });
-  const body = h("tbody");
-  const title = h("div", { class: "controls" }, h("span", null, "Effect on the text, and on the set "), set);
-  const element = h("div", { class: "effects", hidden: true }, title, h("div", { class: "wide" }, h("table", null,
-    h("thead", null, h("tr", null, HEADINGS.map((text) => h("th", { scope: "col" }, text)))), body)));
-  let running = "";
-  let abort = null;
-
-  function show(found) {
-    element.hidden = !page.state.ops;
-    if (!page.state.ops) return stop();
-    const sets = [...new Set(found.filter(Boolean).flatMap((a) => a.sets))];
-    replace(set, sets.map((name) => h("option", { value: name, selected: name === page.state.set }, name)));
-    const key = JSON.stringify([page.side(0), page.side(1), page.state.set]);
-    const rows = found.map((a, n) => (a && page.side(n).operations ? row(a, n) : null));
-    if (key === running) {
-      rows.forEach((one, n) => one && kept[n] && one.set(kept[n]));
-      replace(body, rows.filter(Boolean).map((one) => one.element));
-      current = rows;
-      return undefined;
-    }
-    stop();
-    running = key;
-    kept = [null, null];
-    current = rows;
-    replace(body, rows.filter(Boolean).map((one) => one.element));
-    abort = new AbortController();
-    const { signal } = abort;
-    rows.forEach((one, n) => one && measure(n, signal));
-    return undefined;
-  }
-
-  let kept = [null, null]; // the newest news of each side
-  let current = [null, null];
-
-  async function measure(n, signal) {
-    const tell = (said) => {
-      if (signal.aborted) return;
-      kept[n] = "share" in said ? { ...(kept[n] || {}), share: said.share } : { ...said, share: said.items < said.of ? 0 : null };
-      if (current[n]) current[n].set(kept[n]);
-    };
-    try {
-      await follow("api/inside/effect/look", { ...page.side(n), set: page.state.set }, tell, signal);
-    } catch (error) {
-      if (!isAbort(error)) tell({ ...(kept[n] || {}), wrong: error.message });
-    }
-  }
-
-  function row(a, n) {
-    const cells = HEADINGS.slice(1).map((text) => h("td", { "data-label": text }));
-    const before = a.before || a.says;
-    if (a.task === "classifier") {
-      const [p, q] = [before.classes[before.label], a.says.classes[before.label]];
-      cells[0].textContent = `p(${before.label}) ${p.toFixed(3)} → ${q.toFixed(3)}`;
-      cells[1].textContent = signed(q - p);
-    } else if (a.says.loss !== null && before.loss !== null) {
-      cells[0].textContent = `${before.loss.toFixed(4)} → ${a.says.loss.toFixed(4)} nats`;
-      cells[1].textContent = signed(a.says.loss - before.loss);
-    } else cells[0].textContent = "too short";
-    function show(said) {
-      if (said.wrong) return replace(cells[2], h("span", { class: "alarm" }, said.wrong));
-      if (said.before !== undefined) {
-        cells[2].textContent = `${said.before.toFixed(4)} → ${said.after.toFixed(4)} nats`;
-        cells[3].textContent = signed(said.difference);
-        cells[4].textContent = said.low === null || said.low === undefined ? "–" : `${signed(said.low)} … ${signed(said.high)}`;
-      }
-      const what = a.task === "classifier" ? "texts" : "windows";
-      const read = said.items === undefined ? "" : said.items < said.of ? `a sample: ${said.items} of ${said.of} ${what}` : `all ${said.items} ${what}`;
-      const going = said.share === null || said.share === undefined ? null : h("progress", { max: 1, value: said.share, "aria-label": "Evaluation" });
-      return replace(cells[5], going, going && read ? " " : "", read);
-    }
-    return { element: h("tr", null, h("th", { scope: "row" }, page.names()[n]), cells), set: show };
-  }
-
-  function stop() {
-    if (abort) abort.abort();
-    abort = null;
-    running = "";
-  }
-
-  return { element, show, stop };
 }
