@@ -53,7 +53,7 @@ def test_one_head_is_averaged_and_two_are_swapped(snapshot_home, ids):
         out = other.trunk.blocks[1].attention.out.weight
         out.copy_(torch.cat([out[:, d:], out[:, :d]], dim=1))
         torch.testing.assert_close(swapped.model(x), other(x), atol=1e-6, rtol=0)
-        out[:, d:] = 0  # head 0 is silenced first, and then in the place of head 1
+        out[:, :d] = 0  # head 0 is silenced, and then takes the place of head 1
         torch.testing.assert_close(both.model(x), other(x), atol=1e-6, rtol=0)
         seen = {}
         for name, one in (("plain", trained), ("averaged", averaged)):

@@ -25,8 +25,9 @@ export async function show(main, at) {
   let arms = [];
   let turn = 0;
   let timer = 0;
-  let playing = 0;
-  const page = { state, change, note, side, names, text };
+  let playing = 0; // the number of the playback; 0: the training stands still
+  let plays = 0;
+  const page = { state, change, note, side, names, text, isPlaying: () => playing > 0 };
 
   // -- controls ----------------------------------------------------------------------------------------------------
   const select = (name, changed) => h("select", { "aria-label": name, onchange: changed });
@@ -41,7 +42,7 @@ export async function show(main, at) {
   const words = h("textarea", { rows: 3, "aria-label": "Text", placeholder: "Type a text", spellcheck: "false", maxlength: 50000, oninput: typed });
   const status = h("p", { class: "quiet status", role: "status" });
   const sliders = [0, 1].map((n) => stepSlider(n));
-  const play = button("▶ Play the training", () => (playing ? halt() : run()), { class: "play" });
+  const play = button("▶ Play the training", () => { if (playing) { halt(); refresh(); } else run(); }, { class: "play" });
   const steps = h("div", { class: "steps" }, sliders.map((one) => one.element), play);
   const wrong = h("div");
 
@@ -181,7 +182,7 @@ export async function show(main, at) {
 
   async function run() {
     const slider = sliders[1];
-    const mine = ++playing;
+    const mine = (playing = ++plays);
     play.textContent = "⏸ Pause";
     play.setAttribute("aria-pressed", "true");
     let index = slider.index() >= slider.count() - 1 ? 0 : slider.index();
@@ -191,7 +192,9 @@ export async function show(main, at) {
       await new Promise((done) => setTimeout(done, Math.max(60, FRAME - (performance.now() - began))));
       index += 1;
     }
-    if (playing === mine) halt();
+    if (playing !== mine) return;
+    halt();
+    refresh();
   }
 
   function halt() {

@@ -5,7 +5,7 @@ import { follow, isAbort } from "./stream.js";
 
 // A change with four digits, as h2h heads prints it.
 export const signed = (x) => (x.toFixed(4) === "0.0000" || x.toFixed(4) === "-0.0000" ? "0.0000" : `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(4)}`);
-const HEADINGS = ["", "text", "change of the text", "held-out set", "change of the set", "95 % over texts", "read"];
+const HEADINGS = ["", "text", "change of the text", "held-out set", "change of the set (95 % over texts)", "read"];
 
 export function effectsView(page) {
   const set = h("select", { "aria-label": "Held-out set", onchange: () => page.change({ set: set.value }) });
@@ -30,10 +30,11 @@ export function effectsView(page) {
       return undefined;
     }
     stop();
-    running = key;
     kept = [null, null];
     current = rows;
     replace(body, rows.filter(Boolean).map((one) => one.element));
+    if (page.isPlaying()) return undefined; // the set is evaluated when the training stands still
+    running = key;
     abort = new AbortController();
     const { signal } = abort;
     rows.forEach((one, n) => one && measure(n, signal));
@@ -71,13 +72,12 @@ export function effectsView(page) {
       if (said.wrong) return replace(cells[2], h("span", { class: "alarm" }, said.wrong));
       if (said.before !== undefined) {
         cells[2].textContent = `${said.before.toFixed(4)} → ${said.after.toFixed(4)} nats`;
-        cells[3].textContent = signed(said.difference);
-        cells[4].textContent = said.low === null || said.low === undefined ? "–" : `${signed(said.low)} … ${signed(said.high)}`;
+        cells[3].textContent = `${signed(said.difference)}${said.low === null || said.low === undefined ? "" : ` (${signed(said.low)} … ${signed(said.high)})`}`;
       }
       const what = a.task === "classifier" ? "texts" : "windows";
       const read = said.items === undefined ? "" : said.items < said.of ? `a sample: ${said.items} of ${said.of} ${what}` : `all ${said.items} ${what}`;
       const going = said.share === null || said.share === undefined ? null : h("progress", { max: 1, value: said.share, "aria-label": "Evaluation" });
-      return replace(cells[5], going, going && read ? " " : "", read);
+      return replace(cells[4], going, going && read ? " " : "", read);
     }
     return { element: h("tr", null, h("th", { scope: "row" }, page.names()[n]), cells), set: show };
   }

@@ -26,7 +26,7 @@ export function apart(a, b) {
 export function headsView(page) {
   const bars = [scaleBar(false), scaleBar(true)];
   const scale = h("select", { "aria-label": "Scale of the colours", onchange: () => page.change({ scale: scale.value }) },
-    h("option", { value: "" }, "scale by length"), h("option", { value: "one" }, "0 to 1"), h("option", { value: "fit" }, "up to large weights of this text"));
+    h("option", { value: "" }, "scale: automatic"), h("option", { value: "one" }, "scale: 0 to 1"), h("option", { value: "fit" }, "scale: large weights of this text"));
   const legend = h("p", { class: "legend quiet" }, h("span", null, "each head: left, right, left − right"), bars, scale);
   const note = h("p", { class: "quiet", role: "status" });
   const changed = h("div", { class: "changed" });
@@ -169,6 +169,7 @@ function enlargedView(page) {
   let answers = [null, null];
   let heads = [null, null];
   let cell = null; // row and column that are read out
+  let pair = null; // the first query and key of that cell
   let turn = 0;
 
   function operate(what, other) {
@@ -218,11 +219,12 @@ function enlargedView(page) {
       if (one) maps[n].show(one);
     });
     zooms.hidden = Math.max(0, ...heads.filter(Boolean).map((one) => one.tokens)) <= LEAST;
-    if (cell) point(...cell);
+    if (pair) point(bin(some.queries, pair[0]), bin(some.keys, pair[1]));
     bar.draw("weight 0", end(top));
     figure(shown, difference);
   }
 
+  const bin = (edges, token) => edges.filter((edge) => edge <= token).length - 1;
   const words = (a, edges) => edges.slice(0, -1).map((first, n) => (edges[n + 1] - first === 1 ? label(a.tokens[first]) : `${first} ${label(a.tokens[first])}`));
 
   function figure(shown, difference) {
@@ -243,6 +245,7 @@ function enlargedView(page) {
     row = Math.min(Math.max(row, 0), some.queries.length - 2);
     column = Math.min(Math.max(column, 0), some.keys.length - 2);
     cell = [row, column];
+    pair = [some.queries[row], some.keys[column]];
     maps.forEach((map) => map.mark(row, column));
     const at = (edges, n, a) => {
       const [first, end] = [edges[n], edges[n + 1]];
@@ -282,7 +285,6 @@ function enlargedView(page) {
     };
     const [queries, columns] = [span(some.queries, row), span(some.keys, column)];
     const all = queries[1] - queries[0] >= some.tokens && columns[1] - columns[0] >= some.tokens;
-    cell = null;
     page.change({ region: all ? "" : [...queries, ...columns].join("-") });
   }
 
