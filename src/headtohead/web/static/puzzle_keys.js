@@ -29,6 +29,7 @@ export function keysPlay(puzzle, answer, { changed, change }) {
       keys[n] = v;
       puzzle.given.keys[n] = v;
       puzzle.changes = { ...puzzle.changes, keys: keys.map((k) => k.map((x) => Number(x.toPrecision(6)))) };
+      if (asksKey) puzzle.changes.query = puzzle.given.query; // which would otherwise follow the keys
     }
     changed();
   }
