@@ -88,7 +88,7 @@ export async function show(main, at) {
   function curveControls() {
     if (!study.curves.length) return h("p", { class: "empty" }, "No run was evaluated during training yet.");
     if (!study.curves.includes(query.metric)) query.metric = study.curves[0];
-    const choose = (label, values, key) => h("label", null, label, " ", h("select", { onchange: (e) => { query[key] = e.target.value; note(); loadCurves(); } },
+    const choose = (label, values, key) => h("label", null, label, " ", h("select", { "aria-label": label, onchange: (e) => { query[key] = e.target.value; note(); loadCurves(); } },
       values.map(([value, text]) => h("option", { value, selected: value === query[key] }, text))));
     const check = (label, key) => h("label", null, h("input", { type: "checkbox", checked: query[key], onchange: (e) => { query[key] = e.target.checked; note(); loadCurves(); } }), " ", label);
     return h("div", { class: "controls" },
