@@ -105,9 +105,7 @@ def audit_module(cls: Callable[..., nn.Module], name: str | None = None, **claim
     return examine(from_module(cls, name or str(getattr(cls, "__name__", "module")), claimed), _known(claimed.only))
 
 
-def audit_part(
-    part: Part, *, causal: bool = False, only: Sequence[str] = (), hear: Hear | None = None
-) -> list[Report]:
+def audit_part(part: Part, *, causal: bool = False, only: Sequence[str] = (), hear: Hear | None = None) -> list[Report]:
     """Audit a part by itself, in a small language model and in a small classifier.
 
     In the language model, a pattern is used as `Causal() & pattern`; with `causal` it must be causal by itself.

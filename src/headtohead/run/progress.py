@@ -96,7 +96,7 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
     try:
         found = json.loads((folder / files.PROGRESS).read_text(encoding="utf-8"))
         return found if is_alive(int(found["pid"])) else None
-    except (OSError, *DAMAGED):
+    except (OSError, OverflowError, *DAMAGED):
         return None
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from pydantic import ValidationError, validate_call
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -19,22 +20,22 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def answered(ask: Ask) -> Endpoint:
-    """An endpoint that calls `ask` with the request's path parameters, query and JSON body, and answers with JSON."""
+    """An endpoint that calls `ask` with the request's path parameters, query and JSON body, and answers with JSON.
+    Arguments are checked against the annotations of `ask`."""
+    checked = validate_call(ask)
 
     async def endpoint(request: Request) -> Response:
         try:
             given: dict[str, Any] = {**dict(request.query_params), **request.path_params}
             if request.method == "POST":
                 given |= await _body(request)
-            return _json(await run_in_threadpool(ask, **given))
+            return _json(await run_in_threadpool(checked, **given))
         except NotFound as error:
             return _json({"error": str(error)}, 404)
         except InputError as error:
             return _json({"error": str(error)}, 400)
-        except TypeError as error:
-            if "argument" in str(error):  # of `ask` itself: the request has wrong or missing fields
-                return _json({"error": f"the request cannot be understood: {_plain(error)}"}, 400)
-            raise
+        except ValidationError as error:
+            return _json({"error": f"the request cannot be understood: {_first(error)}"}, 400)
         except Exception as error:
             if not is_users(error):
                 raise
@@ -53,8 +54,10 @@ async def _body(request: Request) -> dict[str, Any]:
     return given
 
 
-def _plain(error: TypeError) -> str:
-    return str(error).partition(") ")[2] or "other fields were expected"
+def _first(error: ValidationError) -> str:
+    """The first field that is wrong, and why."""
+    found = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, found['loc'])) or 'it'}: {found['msg']}"
 
 
 def _json(value: Any, status: int = 200) -> JSONResponse:

@@ -34,14 +34,16 @@ def routes(bench: Bench) -> list[Route]:
         tasks.ask("warm", lambda hear: worker.run(audit_work.warm, hear=hear))
         return {"families": families(), "allow_code": bench.allow_code, "read_only": bench.access.read_only}
 
-    def audit(part: str = "", causal: str = "", run: str = "") -> dict[str, Any]:
+    def audit(part: str = "", causal: bool = False, run: str = "") -> dict[str, Any]:
         if bool(part) == bool(run):
             raise InputError("give a part or a run, and not both")
         if part:
-            given = (part_text(part), causal == "1")
+            given = (part_text(part), causal)
             return tasks.ask(f"part {given}", lambda hear: worker.run(audit_work.audit_part, *given, hear=hear))
         known = run_with_model(bench, run)
-        return tasks.ask(f"run {known}", lambda hear: worker.run(audit_work.audit_run, str(bench.home), known, hear=hear))
+        return tasks.ask(
+            f"run {known}", lambda hear: worker.run(audit_work.audit_run, str(bench.home), known, hear=hear)
+        )
 
     def arms(study: str) -> dict[str, Any]:
         outcome = load_outcome(bench.study_folder(study))
@@ -49,10 +51,20 @@ def routes(bench: Bench) -> list[Route]:
         found = {arm: rows for (title, arm), rows in outcome.rows.items() if title == first}
         return {"arms": [{"arm": arm, "run": rows[0].run} for arm, rows in found.items() if rows]}
 
-    def module(**given: Any) -> dict[str, Any]:
+    def module(
+        source: str,
+        name: str = "",
+        causal: bool = False,
+        relative: bool = False,
+        window: int | None = None,
+        vocab: int | None = None,
+        block: int | None = None,
+        pad: int | None = None,
+    ) -> dict[str, Any]:
         if not bench.allow_code:
             raise InputError(f"this server executes no pasted code: {HOW}")
-        return {"id": modules.start(module_audit(given))}
+        claims = {"causal": causal, "relative": relative, "window": window, "vocab": vocab, "block": block, "pad": pad}
+        return {"id": modules.start(module_audit(source, name, claims))}
 
     def module_state(id: str) -> dict[str, Any]:
         return modules.state(id)

@@ -16,7 +16,10 @@ from headtohead.run import files, store
 
 def board_row(folder: Path) -> dict[str, Any]:
     """What the board shows of a study."""
-    outcome = load_outcome(folder)
+    return row_of(load_outcome(folder))
+
+
+def row_of(outcome: Outcome) -> dict[str, Any]:
     verdicts, record = outcome.verdicts, outcome.record
     rows = outcome.all_rows
     states: dict[str, int] = {}
@@ -24,7 +27,7 @@ def board_row(folder: Path) -> dict[str, Any]:
         states[row.status] = states.get(row.status, 0) + 1
     return store.plain(
         {
-            "name": folder.name,
+            "name": outcome.folder.name,
             "question": record.question,
             "task": record.task,
             "corpus": record.corpus,

@@ -56,7 +56,12 @@ class Job(JsonObject):
 
     @property
     def is_running(self) -> bool:
+        if self.pid in _STARTED:
+            return _STARTED[self.pid].poll() is None
         return is_alive(self.pid) and _born(self.pid) == self.born
+
+
+_STARTED: dict[int, subprocess.Popen[bytes]] = {}  # by this process: the system keeps them until they are asked about
 
 
 def start(home: Path, command: list[str]) -> Job:
@@ -76,6 +81,7 @@ def start(home: Path, command: list[str]) -> Job:
             env=environment,
             start_new_session=True,
         )
+    _STARTED[process.pid] = process
     job = Job(id, command, process.pid, time.time(), _born(process.pid))
     store.write_whole(folder / JOB, store.to_text(job.to_json()))
     return job

@@ -1,7 +1,7 @@
 """The ledger: published claims with their verdicts, and published figures beside measured ones.
 
 Judging all stored results takes seconds and torch. It is done in a process beside the server, once: the value is kept
-in the cache until a recipe, a stored result or this program changes (display/claims.py).
+in the cache until a recipe, a stored result or this program changes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Any
 
 from starlette.routing import Route
 
-from headtohead.display.claims import Shown, judged
+from headtohead.display.claims import Shown, judged, stored_digest
 from headtohead.outcome.metrics import UNITS
 from headtohead.report.number_text import is_share
+from headtohead.run.derived import derived
 from headtohead.web.answers import answered
 from headtohead.web.background import Hear, Tasks, Worker, counted
 from headtohead.web.bench import Bench
@@ -45,7 +46,8 @@ def judge(hear: Hear) -> dict[str, Any]:
         return workflow.judge_stored(EVERY, counted(hear, len(workflow.asked(EVERY))))
 
     hear({"now": "reading the stored results"})
-    return page(judged(EVERY, compute))
+    found: dict[str, Any] = derived("ledger", stored_digest(EVERY), lambda: page(judged(EVERY, compute)))
+    return found
 
 
 def page(found: Shown) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from headtohead.web.background import Hear
 MOST_SOURCE = 200_000  # characters
 MOST_SHOWN = 4_000  # characters of what a module printed that are shown
 MOST_ANSWER = 4 * 2**20  # bytes
+MOST_NUMBER = 100_000
 NAME = re.compile(r"[^\W\d]\w{0,79}")
 
 
@@ -159,25 +160,16 @@ class ModuleAudit:
         return f"{text}\n… and {more:,} bytes more" if more > 0 else text
 
 
-def module_audit(given: dict[str, Any], limits: Limits | None = None) -> ModuleAudit:
-    """An audit from the fields of a request, each checked."""
-    source, name = given.pop("source", ""), given.pop("name", "")
-    if not isinstance(source, str) or not source.strip():
+def module_audit(source: str, name: str, claims: dict[str, Any], limits: Limits | None = None) -> ModuleAudit:
+    """An audit of what a page sent, each field checked. A claim that is None is not made."""
+    if not source.strip():
         raise InputError("there is no source: paste a class that maps ids (B, T) to logits, or choose a file")
     if len(source) > MOST_SOURCE:
         raise InputError(f"the source is longer than {MOST_SOURCE:,} characters: paste the module alone")
-    if not isinstance(name, str) or (name and not NAME.fullmatch(name)):
+    if name and not NAME.fullmatch(name):
         raise InputError("the name of the class is no name of Python: leave it empty to take the last class")
-    claims: dict[str, Any] = {}
-    for field in ("causal", "relative"):
-        claims[field] = bool(given.pop(field, False))
     for field, least in (("window", 1), ("vocab", 3), ("block", 1), ("pad", 0)):
-        value = given.pop(field, None)
-        if value in (None, ""):
-            continue
-        if not isinstance(value, int) or not least <= value <= 100_000:
-            raise InputError(f"{field} must be a whole number from {least} to 100,000")
-        claims[field] = value
-    if given:
-        raise InputError(f"the request has an unknown field '{next(iter(given))[:40]}': reload the page")
-    return ModuleAudit(source, name, claims, limits and replace(limits))
+        value = claims.get(field)
+        if value is not None and not least <= value <= MOST_NUMBER:
+            raise InputError(f"{field} must be a whole number from {least} to {MOST_NUMBER:,}, not {value}")
+    return ModuleAudit(source, name, {field: value for field, value in claims.items() if value is not None}, limits)

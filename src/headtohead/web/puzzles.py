@@ -15,6 +15,7 @@ from headtohead.web.bench import Bench
 
 NEAR_BEST = 0.005  # a distance this near to the smallest possible one counts as the smallest
 MOST_KEYS = 12  # that the page draws
+Given = dict[str, Any]  # inputs of a puzzle, or an answer, by name
 SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 
@@ -36,12 +37,12 @@ def one_puzzle(which: str) -> dict[str, Any]:
     return shown(puzzle(which))
 
 
-def changed_puzzle(which: Any, given: Any) -> dict[str, Any]:
+def changed_puzzle(which: str, given: Given) -> dict[str, Any]:
     """A puzzle with other inputs, such as keys of the user's."""
     return shown(_posed(which, given))
 
 
-def check(which: Any, given: Any, answer: Any) -> dict[str, Any]:
+def check(which: str, given: Given, answer: Given) -> dict[str, Any]:
     """Check an answer. Some puzzles have no right answer: then one that nothing can improve on counts."""
     posed = _posed(which, given)
     checked, best = posed.check(WITHIN, **_named(answer)), posed.solve(WITHIN)
@@ -49,7 +50,7 @@ def check(which: Any, given: Any, answer: Any) -> dict[str, Any]:
     return {**checked.to_json(), "best": best.distance, "possible": best.ok, "is_best": is_best}
 
 
-def solve(which: Any, given: Any) -> dict[str, Any]:
+def solve(which: str, given: Given) -> dict[str, Any]:
     return _posed(which, given).solve(WITHIN).to_json()
 
 
@@ -75,8 +76,8 @@ def hints(posed: Puzzle) -> list[str]:
     return SENTENCE.split(posed.explanation)[:3]
 
 
-def _posed(which: Any, given: Any) -> Puzzle:
-    posed = puzzle(str(which), **_named(given))
+def _posed(which: str, given: Given) -> Puzzle:
+    posed = puzzle(which, **_named(given))
     keys = getattr(posed, "keys", ())
     if len(keys) > MOST_KEYS:
         raise InputError(f"the page draws at most {MOST_KEYS} keys: use h2h puzzles for more")
@@ -84,9 +85,11 @@ def _posed(which: Any, given: Any) -> Puzzle:
     return posed
 
 
-def _named(values: Any) -> dict[str, Any]:
-    if not isinstance(values, dict) or not all(isinstance(name, str) and name.isidentifier() for name in values):
-        raise InputError("the request cannot be understood: reload the page and try again")
+def _named(values: Given) -> Given:
+    """The values, unless a name would be taken for an argument of ours."""
+    for name in values:
+        if not name.isidentifier() or name in ("which", "within"):
+            raise InputError(f"there is no input '{name[:40]}': reload the page and try again")
     return values
 
 

@@ -18,7 +18,7 @@ from headtohead.run.progress import read_progress
 from headtohead.run.store import Record
 from headtohead.web.answers import answered
 from headtohead.web.bench import Bench
-from headtohead.web.board import arm_rows, board_row
+from headtohead.web.board import arm_rows, row_of
 
 
 def routes(bench: Bench) -> list[Route]:
@@ -36,7 +36,7 @@ def study_page(folder: Path) -> dict[str, Any]:
     outcome = load_outcome(folder)
     return store.plain(
         {
-            **board_row(folder),
+            **row_of(outcome),
             "tables": [_table(outcome, title) for title in outcome.titles],
             "curves": curve_names(outcome),
             "settings": facts.control_settings(outcome, outcome.titles[0]),

@@ -23,7 +23,9 @@ const ORDER = { broken: 0, proved: 1, "does not apply": 2 };
 const SIGNS = { broken: "✕", proved: "✓", "does not apply": "–" };
 const TABS = [["part", "A part"], ["run", "A model of the store"], ["module", "A module of yours"]];
 
-export async function show(main, at) {
+export async function show(outer, at) {
+  const main = h("div", { class: "audit-page" });
+  replace(outer, main);
   const known = await busy(main, "Loading the parts …", () => ask("api/audit/parts"));
   let gone = false;
   let turn = 0;

@@ -55,7 +55,7 @@ export function gridView(grid, leaks) {
     svg.setAttribute("aria-label", `Grid of ${n} outputs by ${n} tokens. Allowed: ${grid.says}. ${leak ? said : "No leak."}`);
   }
 
-  const key = (kind, text) => h("li", null, s("svg", { class: "tokengrid legend", viewBox: "0 0 20 20", "aria-hidden": "true" }, kind()), text);
+  const key = (kind, text) => h("li", null, s("svg", { class: "tokengrid sample", viewBox: "0 0 20 20", "aria-hidden": "true" }, kind()), text);
   const element = h("figure", { class: "gridfigure", "data-figure": "audit-grid" },
     h("figcaption", null, h("h3", null, "What each output depends on"), choice), caption, svg, under,
     h("ul", { class: "gridlegend" },

@@ -8,7 +8,9 @@ import { errorBox, h, replace, s, table } from "./dom.js";
 const DRAWN = { holds: "better", "does not hold": "worse", unresolved: "unresolved" };
 const MARKS = { matches: "equivalent", better: "better", worse: "worse", "not comparable": "unresolved" };
 
-export async function show(main, at) {
+export async function show(outer, at) {
+  const main = h("div", { class: "ledger-page" });
+  replace(outer, main);
   let gone = false;
   const all = await wait();
   if (gone || !all) return () => { gone = true; };

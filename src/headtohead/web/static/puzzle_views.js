@@ -20,7 +20,7 @@ export function mixView() {
     weights.forEach((w, n) => {
       const wide = 335 * w;
       if (wide > 0.4) parts.push(s("rect", { class: `value v${n % 6}`, x, y: top, width: wide, height: 24 }));
-      if (wide > 24) parts.push(s("text", { class: "inside", x: x + wide / 2, y: top + 16 }, `v${n}`));
+      if (wide > 24) parts.push(s("text", { class: "within", x: x + wide / 2, y: top + 16 }, `v${n}`));
       x += wide;
     });
     return parts;
@@ -35,7 +35,7 @@ export function mixView() {
 
 // A map of attention: rows are queries, columns keys. `marks` are the cells that should have the attention.
 export function mapView(name, title, { rowName = "query", columnName = "key", labels = null } = {}) {
-  const made = s("svg", { class: "map", role: "img" });
+  const made = s("svg", { class: "attention", role: "img" });
   const element = figure(name, title, made);
   let cells = [];
   let size = [0, 0];
@@ -73,7 +73,7 @@ export function mapView(name, title, { rowName = "query", columnName = "key", la
 
 // The weights of the last token by distance, its target, and the scores as a line.
 export function distanceView(wanted) {
-  const made = s("svg", { class: "bars", viewBox: "0 0 400 210", role: "img" });
+  const made = s("svg", { class: "weights", viewBox: "0 0 400 210", role: "img" });
   const element = figure("puzzle-distance", "Last token: weight by distance (bars), score (line)", made);
   function draw({ weights, curve }) {
     const row = [...weights[weights.length - 1]].reverse();
@@ -101,7 +101,7 @@ export function distanceView(wanted) {
 
 // Horizontal bars, one for each item.
 export function itemView(title) {
-  const made = s("svg", { class: "bars", role: "img" });
+  const made = s("svg", { class: "weights", role: "img" });
   const element = figure("puzzle-items", title, made);
   function draw(values) {
     made.setAttribute("viewBox", `0 0 400 ${values.length * 16 + 22}`);
@@ -116,7 +116,7 @@ export function itemView(title) {
 
 // Votes: the share of b in the output against its true share. In the shaded corners the prediction is wrong.
 export function voteView() {
-  const made = s("svg", { class: "bars", viewBox: "0 0 340 330", role: "img" });
+  const made = s("svg", { class: "weights", viewBox: "0 0 340 330", role: "img" });
   const element = figure("puzzle-votes", "Share of b in the output (up) against its true share (across)", made);
   function draw({ shares }, n) {
     const x = scale(0, 1, 40, 320);

@@ -32,7 +32,9 @@ const numbers = (text) => {
 };
 const written = (value) => [value].flat(0).map((row) => (Array.isArray(row) ? row.join(",") : row)).join(Array.isArray(value) && Array.isArray(value[0]) ? ";" : ",");
 
-export async function show(main, at) {
+export async function show(outer, at) {
+  const main = h("div", { class: "puzzles-page" });
+  replace(outer, main);
   const { puzzles } = await busy(main, "Loading …", () => ask("api/puzzles"));
   const known = puzzles.find((p) => p.name === at.name) || puzzles[0];
   const list = h("nav", { class: "puzzlelist", "aria-label": "Puzzles" });
