@@ -1,6 +1,4 @@
-"""The audits of the page, as values for it. They run in a process beside the server (background.py), which alone imports
-torch.
-"""
+"""The audits of the page, as values for it. They run in a process beside the server, which alone imports torch."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ def warm(hear: Hear) -> None:  # noqa: ARG001  (as every work)
     """Import what audits need, so that the first of them starts at once."""
     import torch
 
-    import headtohead.auditor
+    import headtohead.auditor  # noqa: F401  (loaded once, for all audits)
     from headtohead.spec import families
 
     torch.set_num_threads(1)

@@ -99,24 +99,26 @@ class Tasks:
         """The state of a work: {"state": "done", "value": …} or {"state": "running", "done": 3, …}. The first call
         starts it. A work that failed raises its error once; the next call starts it again."""
         with self._lock:
-            state = self._states.get(key)
-            if state is None:
+            if key not in self._states:
                 state = self._states[key] = {"state": "running", "started": time.monotonic()}
                 threading.Thread(target=self._do, args=(state, work), name=f"work {key[:40]}", daemon=True).start()
+                while len(self._states) > self.kept:
+                    self._states.popitem(last=False)
+        return self.state(key)
+
+    def state(self, key: str) -> dict[str, Any]:
+        """The state of a work that was started."""
+        with self._lock:
+            state = self._states.get(key)
+            if state is None:
+                raise InputError("this work has ended and is no longer known: start it again")
             self._states.move_to_end(key)
-            while len(self._states) > self.kept:
-                self._states.popitem(last=False)
             if state["state"] == "failed":
                 del self._states[key]
                 raise InputError(state["error"])
-            told = {name: value for name, value in state.items() if name != "started"}
-        if told["state"] == "running":
-            told["seconds"] = time.monotonic() - state["started"]
-        return told
-
-    def is_known(self, key: str) -> bool:
-        with self._lock:
-            return key in self._states
+            told = dict(state)
+        started = told.pop("started")
+        return told if told["state"] == "done" else {**told, "seconds": time.monotonic() - started}
 
     def _do(self, state: dict[str, Any], work: Callable[[Hear], Any]) -> None:
         def hear(news: dict[str, Any]) -> None:

@@ -120,7 +120,8 @@ class ModuleAudit:
 
     def _drain(self) -> None:
         """Read what the module prints; keep the beginning, and end a module that prints without end."""
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         with self._process.stdout as printed:
             while piece := printed.read1(65536):
                 self._length += len(piece)

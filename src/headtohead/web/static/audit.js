@@ -84,7 +84,7 @@ export async function show(outer, at) {
     function fillKnobs() {
       inputs = part.knobs.map((knob) => [knob, h("input", { type: "text", value: knob.default, "aria-label": knob.name, "aria-description": knob.help, size: Math.max(6, knob.default.length + 2) })]);
       replace(knobs, inputs.map(([knob, input]) => h("label", { title: knob.help }, h("span", null, knob.name), input, h("small", { class: "quiet" }, `${knob.type}: ${knob.help}`))));
-      replace(about, h("p", null, part.says), part.equation ? h("pre", { class: "equation" }, part.equation) : null, part.reference ? h("p", { class: "quiet" }, part.reference) : null);
+      replace(about, h("p", null, part.says.replaceAll("`", "")), part.equation ? h("pre", { class: "equation" }, part.equation) : null, part.reference ? h("p", { class: "quiet" }, part.reference) : null);
       causalLabel.hidden = part.family !== "pattern";
     }
     const text = () => {

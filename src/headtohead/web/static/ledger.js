@@ -93,7 +93,7 @@ export async function show(outer, at) {
     const decides = c.findings.filter((f) => f.decides && f.numbers);
     return h("article", { class: "claim" },
       h("h2", null, h("span", { class: "quiet id" }, c.id), h("a", { href: address("ledger", c.id) }, c.claim)),
-      h("p", { class: `word ${DRAWN[c.verdict]}` }, verdictMark(DRAWN[c.verdict]), c.verdict, c.only ? h("span", { class: "quiet" }, `, ${c.only}`) : null),
+      h("p", { class: `word ${DRAWN[c.verdict]}` }, verdictMark(DRAWN[c.verdict]), h("span", null, c.verdict, c.only ? h("span", { class: "quiet" }, `, ${c.only}`) : null)),
       decides.length ? intervals(decides.slice(0, 3), c.id, true) : null,
       c.because ? h("p", { class: "because" }, c.because) : null,
       h("p", { class: "quiet small" }, `${c.findings.length} comparison${c.findings.length === 1 ? "" : "s"} · ${Object.keys(c.scopes).join(", ")}`));

@@ -76,9 +76,11 @@ const VIEWS = {
   },
   majority: (puzzle) => {
     const votes = voteView();
-    const map = mapView("puzzle-map", "Attention in the closest vote", { rowName: "last token", columnName: "token" });
+    let ids = [];
+    const map = mapView("puzzle-map", "Attention of the last token in the closest vote", { rowName: "the last token", columnName: "token", columnLabels: (n) => (ids[n] ? "b" : "a") });
     return { elements: [votes.element, map.element], draw(measured) {
       votes.draw(measured, puzzle.given.length);
+      ids = measured.ids;
       map.draw(measured.weights, [], `Attention to ${measured.ids.map((id) => (id ? "b" : "a")).join(" ")}`);
     } };
   },

@@ -34,7 +34,7 @@ export function mixView() {
 }
 
 // A map of attention: rows are queries, columns keys. `marks` are the cells that should have the attention.
-export function mapView(name, title, { rowName = "query", columnName = "key", labels = null } = {}) {
+export function mapView(name, title, { rowName = "query", columnName = "key", labels = null, columnLabels = labels } = {}) {
   const made = s("svg", { class: "attention", role: "img" });
   const element = figure(name, title, made);
   let cells = [];
@@ -52,15 +52,16 @@ export function mapView(name, title, { rowName = "query", columnName = "key", la
       grid.append(one);
     }
     const few = Math.ceil(rows / 8);
-    const named = (n) => (labels ? labels(n) : n);
-    const ticks = Array.from({ length: rows }, (_, i) => i).filter((i) => labels ? rows <= 32 : i % few === 0);
+    const few2 = Math.ceil(columns / 8);
+    const ticks = (count, named, step) => Array.from({ length: count }, (_, n) => n).filter((n) => named || n % step === 0);
+    const name = (named, n) => (named ? named(n) : n);
     replace(made, s("rect", { class: "ground", x: left, y: 0, width: columns * cell, height: rows * cell }), grid,
-      ticks.map((i) => s("text", { x: left - 4, y: (i + 0.75) * cell, class: "end small" }, named(i))),
-      ticks.filter((i) => i < columns).map((j) => s("text", { x: left + (j + 0.5) * cell, y: rows * cell + 11, class: "small" }, named(j))),
+      ticks(rows, labels, few).map((i) => s("text", { x: left - 4, y: (i + 0.5) * cell + 3, class: "end small" }, name(labels, i))),
+      ticks(columns, columnLabels, few2).map((j) => s("text", { x: left + (j + 0.5) * cell, y: rows * cell + 11, class: "small" }, name(columnLabels, j))),
       s("text", { x: left + (columns * cell) / 2, y: rows * cell + 25, class: "small" }, `${columnName} → (rows: ${rowName})`), s("g", { class: "marks" }));
   }
   function draw(weights, target, text) {
-    if (size[0] !== weights.length || size[1] !== weights[0].length || labels) build(weights.length, weights[0].length);
+    if (size[0] !== weights.length || size[1] !== weights[0].length || columnLabels) build(weights.length, weights[0].length);
     weights.forEach((row, i) => row.forEach((w, j) => cells[i * size[1] + j].setAttribute("fill-opacity", w < 0.004 ? 0 : w.toFixed(3))));
     const marks = made.querySelector(".marks");
     const cell = 300 / Math.max(...size);

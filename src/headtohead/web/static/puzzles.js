@@ -129,7 +129,7 @@ export async function show(outer, at) {
     field.draw(measured);
     const good = measured.fault ? false : measured.accuracy === undefined ? measured.distance <= puzzle.within : measured.accuracy === 1;
     live.className = `meter ${good ? "better" : ""}`;
-    replace(live, h("progress", { value: 1 - measured.distance, max: 1, "aria-label": "Attention in the right place" }),
+    replace(live, h("progress", { value: measured.accuracy ?? 1 - measured.distance, max: 1, "aria-label": "How much is right" }),
       measured.fault ? sentence(measured.fault)
         : measured.accuracy === undefined ? `${figureText(measured.distance)} of the attention is in the wrong place; at most ${puzzle.within} is allowed.`
           : `${(100 * measured.accuracy).toFixed(1)} % of the predictions are right.`);
