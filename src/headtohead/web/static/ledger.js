@@ -179,8 +179,8 @@ export async function show(outer, at) {
           f.mark === "not comparable" ? s("path", { class: "open", d: `M${x(place(f))},${n * row + 4}l6,6l-6,6l-6,-6z` }) : s("circle", { class: "point", cx: x(place(f)), cy: n * row + 10, r: 5 }),
           far ? s("path", { class: "beyond", d: place(f) > 0 ? `M${x(most) + 4},${n * row + 6}l5,4l-5,4` : `M${x(-most) - 4},${n * row + 6}l-5,4l5,4` }) : null);
       }),
-      [-1, 0, 1].map((v) => s("text", { x: x(v), y: found.length * row + 14 }, v === 0 ? "our mean" : v < 0 ? "−95 %" : "+95 %")), s("text", { x: (x(-most) + x(most)) / 2, y: found.length * row + 30 }, "published figure, in units of the range of one more run"));
-    const element = h("figure", { class: "stripfigure", "data-figure": `published-${report.number}` }, svg, h("figcaption", { class: "quiet small" }, "In the band: matches. Open marks: not comparable, see the notes."));
+      [-1, 0, 1].map((v) => s("text", { x: x(v), y: found.length * row + 14 }, v === 0 ? (x(1) - x(0) > 60 ? "our mean" : "0") : v < 0 ? "−1" : "+1")), s("text", { x: (x(-most) + x(most)) / 2, y: found.length * row + 30 }, "published − our mean, in our 95 % ranges"));
+    const element = h("figure", { class: "stripfigure", "data-figure": `published-${report.number}` }, svg, h("figcaption", { class: "quiet small" }, "In the band, where one more run of ours falls in 95 of 100 cases: matches. Open marks: not comparable, see the notes."));
     element.figureData = { columns: ["figure", "published", "mean", "reach", "runs", "mark", "why"], rows: found.map((f) => [f.name, f.published, f.mean, f.reach, f.runs, f.mark, f.why]) };
     return element;
   }
