@@ -79,14 +79,11 @@ def test_wrong_questions_get_one_sentence(server, query, status, sentence):
     assert (got, sentence in answer["error"]) == (status, True), answer
 
 
-@pytest.mark.parametrize("text", ["Roope", "Rope(speed%3D3)", "AdamW()", "3", "__import__('os').system('ls')"])
-def test_what_is_no_part_is_refused(server, text):
-    for _ in range(600):
-        status, answer, _ = server.request(f"/api/audit?part={text}")
-        if status != 200:
-            break
+@pytest.mark.parametrize("part", ["Roope", "Rope(speed%3D3)", "AdamW()", "3", "__import__('os').system('ls')"])
+def test_what_is_no_part_is_refused(server, part):
+    while (answer := server.request(f"/api/audit?part={part}")[1])["state"] == "running":
         time.sleep(0.1)
-    assert status == 400
+    assert answer["state"] == "failed"
     assert "\n" not in answer["error"]
 
 
@@ -104,9 +101,9 @@ def test_the_server_outlives_a_module_that_exits(store):
         status, started, _ = server.request("/api/audit/module", {"source": "import os\nos._exit(9)"})
         assert status == 200
         assert server.request("/api/audit/module", {"source": "x = 1"})[1]["error"].startswith("another module")
-        while (answer := server.request(f"/api/audit/module/state?id={started['id']}"))[0] == 200:
+        while (answer := server.request(f"/api/audit/module/state?id={started['id']}")[1])["state"] == "running":
             time.sleep(0.1)
-        assert "exit code 9" in answer[1]["error"]
+        assert "exit code 9" in answer["error"]
         assert server.request("/api/about")[0] == 200
         assert server.request("/api/audit/module/state?id=abc")[0] == 404
         assert server.request("/api/audit/module", {"source": ["no text"]})[0] == 400

@@ -46,19 +46,19 @@ def test_a_part_is_chosen_by_keyboard(server, browser):
         page.get_by_label("window").press("Enter")
         page.locator(".finding").first.wait_for(timeout=SLOW)
         assert "nothing is broken" in page.locator(".verdict").inner_text()
-        assert "part=Local" in page.url
+        assert "part=Local" in page.evaluate("location.href")
         rows = page.locator("[data-figure=audit-grid]").evaluate("e => e.figureData.rows")
         assert len(rows) == 256
         page.reload()
         page.locator(".finding").first.wait_for(timeout=SLOW)
-        assert page.get_by_label("window").input_value() == "4"
+        assert page.get_by_role("textbox", name="window").input_value() == "4"
 
 
 def test_the_model_of_an_arm_is_audited(server, browser):
     with open_page(browser, f"{server.url}#/audit?study=tiny") as page:
         page.get_by_role("button", name="Rope").click()
         page.locator(".finding").first.wait_for(timeout=SLOW)
-        assert "run=" in page.url
+        assert "run=" in page.evaluate("location.href")
         assert page.title() != "hacked"
 
 

@@ -96,8 +96,8 @@ class Tasks:
         self._states: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def ask(self, key: str, work: Callable[[Hear], Any]) -> dict[str, Any]:
-        """The state of a work: {"state": "done", "value": …} or {"state": "running", "done": 3, …}. The first call
-        starts it. A work that failed raises its error once; the next call starts it again."""
+        """The state of a work: {"state": "running", "done": 3, …}, {"state": "done", "value": …} or
+        {"state": "failed", "error": …}. The first call starts it. A failure is told once; the next call starts again."""
         with self._lock:
             if key not in self._states:
                 state = self._states[key] = {"state": "running", "started": time.monotonic()}
@@ -115,10 +115,9 @@ class Tasks:
             self._states.move_to_end(key)
             if state["state"] == "failed":
                 del self._states[key]
-                raise InputError(state["error"])
             told = dict(state)
         started = told.pop("started")
-        return told if told["state"] == "done" else {**told, "seconds": time.monotonic() - started}
+        return {**told, "seconds": time.monotonic() - started} if told["state"] == "running" else told
 
     def _do(self, state: dict[str, Any], work: Callable[[Hear], Any]) -> None:
         def hear(news: dict[str, Any]) -> None:

@@ -213,6 +213,7 @@ export async function show(outer, at) {
           replace(result, report(state.value));
           return;
         }
+        if (state.state === "failed") throw new Error(sentence(state.error));
         if (state.total) {
           bar.value = state.done / state.total;
           now.textContent = `${state.done} of ${state.total} checks: ${state.now}`;

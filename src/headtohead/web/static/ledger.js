@@ -26,6 +26,7 @@ export async function show(outer, at) {
       for (;;) {
         const state = await ask("api/ledger");
         if (state.state === "done") return state.value;
+        if (state.state === "failed") throw new Error(sentence(state.error));
         if (state.total) {
           bar.value = state.done / state.total;
           now.textContent = `${state.done} of ${state.total} experiments: ${state.now}`;
@@ -187,3 +188,5 @@ export async function show(outer, at) {
 
   return () => { gone = true; };
 }
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");

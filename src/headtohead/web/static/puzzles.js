@@ -30,7 +30,7 @@ const numbers = (text) => {
   const rows = text.split(";").map((row) => row.split(",").map(Number));
   return rows.flat().every(Number.isFinite) ? (rows.length > 1 ? rows : rows[0]) : null;
 };
-const written = (value) => [value].flat(0).map((row) => (Array.isArray(row) ? row.join(",") : row)).join(Array.isArray(value) && Array.isArray(value[0]) ? ";" : ",");
+const written = (value) => [value].flat().map((row) => (Array.isArray(row) ? row.join(",") : row)).join(Array.isArray(value) && Array.isArray(value[0]) ? ";" : ",");
 
 export async function show(outer, at) {
   const main = h("div", { class: "puzzles-page" });
@@ -56,6 +56,7 @@ export async function show(outer, at) {
   }
 
   let puzzle = null;
+  let trouble = null; // why the question of the address is not shown
   try {
     puzzle = await busy(body, "Loading the puzzle …", () => ask("api/puzzles/one", { which: known.name }));
     const changes = given(puzzle);
@@ -65,7 +66,7 @@ export async function show(outer, at) {
       replace(body, errorBox(error));
       return () => {};
     }
-    body.append(errorBox(error));
+    trouble = errorBox(error);
   }
 
   // Inputs of the question that the address changes: keys, weights, back, theta, width, length.
@@ -212,7 +213,7 @@ export async function show(outer, at) {
   const n = puzzles.indexOf(known);
   replace(body, h("h2", { class: "title" }, `${puzzle.number}. ${puzzle.title}`), h("p", { class: "question-text" }, puzzle.question.replaceAll("`", "")),
     puzzle.changes ? h("p", { class: "note" }, "You changed the question. ", h("a", { href: address("puzzles", puzzle.name) }, "Back to the original")) : null,
-    field.element, live,
+    trouble, field.element, live,
     h("div", { class: "controls" }, checkButton, hintButton, explainButton, button("Start again", () => { Object.assign(answer, field0()); changed(); })),
     result, hints, explained,
     h("p", { class: "neighbours" }, n > 0 ? h("a", { href: address("puzzles", puzzles[n - 1].name) }, `← ${puzzles[n - 1].title}`) : h("span"), n + 1 < puzzles.length ? h("a", { href: address("puzzles", puzzles[n + 1].name) }, `${puzzles[n + 1].title} →`) : null));
