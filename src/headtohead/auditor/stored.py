@@ -51,8 +51,8 @@ def _once(file: str, name: str, make: Callable[[], Report], home: Path | None) -
 def _read(path: Path) -> tuple[Finding, ...] | None:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(Finding(*texts, tuple((i, j) for i, j in pairs), among) for *texts, pairs, among in rows)
-    except (OSError, ValueError, TypeError):  # absent or corrupt: audit again
+        return tuple(Finding(*row[:5], pairs=tuple((i, j) for i, j in row[5]), among=row[6]) for row in rows)
+    except (OSError, ValueError, TypeError, LookupError):  # absent or corrupt: audit again
         return None
 
 

@@ -64,7 +64,7 @@ def _audited(file: Path, request: dict[str, Any], hear: Any) -> dict[str, Any]:
     return {**shown(report, subject), "command": "", "name": found.__name__, "others": others}
 
 
-def _chosen(file: Path, name: str) -> tuple[type, list[str]]:
+def _chosen(file: Path, name: str) -> tuple[Any, list[str]]:
     """The class to audit and the names of the others: the one asked for, else the last in the source."""
     from torch import nn
 

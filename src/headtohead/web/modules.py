@@ -123,7 +123,7 @@ class ModuleAudit:
         assert self._process is not None
         assert self._process.stdout is not None
         with self._process.stdout as printed:
-            while piece := printed.read1(65536):
+            while piece := os.read(printed.fileno(), 65536):
                 self._length += len(piece)
                 self._printed += piece[: MOST_SHOWN - len(self._printed)]
                 if self._length > self.limits.printed:
