@@ -40,7 +40,7 @@ def _once(file: str, name: str, make: Callable[[], Report], home: Path | None) -
     paths = [folder / f"{file}-{_code_digest()}.json" for folder in folders]
     findings = next(filter(None, map(_read, paths)), None)
     report = make() if findings is None else Report(name, findings)
-    rows = [[*vars(f).values()] for f in report.findings]
+    rows = [vars(f) for f in report.findings]
     for path in paths:
         with contextlib.suppress(InputError):  # a report that cannot be written is computed again next time
             if findings is None or not path.is_file():
@@ -51,7 +51,7 @@ def _once(file: str, name: str, make: Callable[[], Report], home: Path | None) -
 def _read(path: Path) -> tuple[Finding, ...] | None:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(Finding(*row[:5], pairs=tuple((i, j) for i, j in row[5]), among=row[6]) for row in rows)
+        return tuple(Finding(**{**row, "pairs": tuple((i, j) for i, j in row["pairs"])}) for row in rows)
     except (OSError, ValueError, TypeError, LookupError):  # absent or corrupt: audit again
         return None
 

@@ -97,7 +97,7 @@ class Tasks:
 
     def ask(self, key: str, work: Callable[[Hear], Any]) -> dict[str, Any]:
         """The state of a work: {"state": "running", "done": 3, …}, {"state": "done", "value": …} or
-        {"state": "failed", "error": …}. The first call starts it. A failure is told once; the next call starts again."""
+        {"state": "failed", "error": …}. The first call starts it. A failure is told once; then it starts again."""
         with self._lock:
             if key not in self._states:
                 state = self._states[key] = {"state": "running", "started": time.monotonic()}
