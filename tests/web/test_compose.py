@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,12 +27,14 @@ def server(home: Path) -> Iterator[Served]:
         yield found
 
 
-def looked(home: Path, measurer: Measurer | None = None, **given: Any) -> dict[str, Any]:
+def looked(home: Path, **given: Any) -> dict[str, Any]:
     """The answer when everything is measured."""
-    measurer, recent, until = measurer or Measurer(home), Recent(4), time.monotonic() + 120
-    while (answer := compose.look_at(Choice.of(**given), measurer, recent))["measuring"]:
-        assert time.monotonic() < until, answer
-        time.sleep(0.05)
+    measurer, recent, until = Measurer(home), Recent(4), time.monotonic() + 120
+    with contextlib.ExitStack() as stack:
+        stack.callback(measurer.stop)
+        while (answer := compose.look_at(Choice.of(**given), measurer, recent))["measuring"]:
+            assert time.monotonic() < until, answer
+            time.sleep(0.05)
     return answer
 
 

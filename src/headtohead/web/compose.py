@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 def routes(bench: Bench) -> list[Route]:
     measurer, composed = Measurer(bench.home), Recent(20)
+    bench.at_end.append(measurer.stop)
 
     def start() -> dict[str, Any]:
         measurer.ask([])  # starts the process, which loads torch while the user looks around

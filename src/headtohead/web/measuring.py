@@ -138,6 +138,7 @@ class Measurer:
 
     def stop(self) -> None:
         """End the thread and the process at once."""
+        atexit.unregister(self.stop)
         with self._changed:
             self._ended, self._waiting = True, []
             self._changed.notify_all()
