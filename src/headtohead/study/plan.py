@@ -117,10 +117,9 @@ class StudyPlan(JsonObject):
         return float(runs * self.run_seconds / self.jobs / 60)
 
     def to_json(self) -> dict[str, Any]:
-        of_noisiest = {key: value for key, value in self.of_noisiest.to_json().items() if key.startswith("pairs")}
         names = {"minutes": "pairs", "minutes_low": "pairs_low", "minutes_high": "pairs_high"}
         times = {name: self.minutes(which) for name, which in names.items()}
-        return {**super().to_json(), "noisiest": self.noisiest, **of_noisiest, **times}
+        return {**super().to_json(), "noisiest": self.noisiest, **self.of_noisiest.to_json(), **times}
 
     def lines(self) -> list[str]:
         effect, arm = text_of(self.metric, self.effect), self.of_noisiest
