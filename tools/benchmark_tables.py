@@ -106,7 +106,7 @@ def verdict(results: JSON) -> str:
                 f"{theirs['cpu'] / mine['cpu']:.1f} ×",
             ]
         )
-    head = ["effect", "ours", "the usual way", "fewer runs", "less CPU time"]
+    head = ["effect", "ours", "the usual way", "runs, usual / ours", "CPU time, usual / ours"]
     return f"{table(head, rows)}\n\n`{results['command']}`, {results['machine']}."
 
 

@@ -2,7 +2,7 @@
 
 Other arms of the same control say something about an arm, but less than its own pairs: over 50 arms of 18 stored
 studies, the variances of two arms of one study differ by a factor of 2.5 in the middle (sd of the logarithm 0.91).
-So many other arms together count as much as PRIOR_FREE degrees of freedom, and few of them less. The variance of an arm
+Therefore, many other arms together count as much as PRIOR_FREE degrees of freedom, and few of them less. The variance of an arm
 is the mean of its own and that of the others, weighted by degrees of freedom (an inverse chi-square prior).
 """
 
