@@ -2,8 +2,9 @@
 
 Other arms of the same control say something about an arm, but less than its own pairs: over 50 arms of 18 stored
 studies, the variances of two arms of one study differ by a factor of 2.5 in the middle (sd of the logarithm 0.91).
-Therefore, many other arms together count as much as PRIOR_FREE degrees of freedom, and few of them less. The variance of an arm
-is the mean of its own and that of the others, weighted by degrees of freedom (an inverse chi-square prior).
+Therefore, many other arms together count as much as PRIOR_FREE degrees of freedom, and few of them count less. The
+variance of an arm is the mean of its own and that of the others, weighted by degrees of freedom (an inverse chi-square
+prior).
 """
 
 from __future__ import annotations
