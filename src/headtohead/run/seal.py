@@ -62,7 +62,8 @@ def _damage(folder: Path) -> str:
         if why := _altered(data, name, folder.name):
             return why
     sums = {**times[FILES], **result[FILES]}
-    strange = [name for name in _names(folder / files.SNAPSHOTS) if f"{files.SNAPSHOTS}/{name}" not in sums]
+    strange = [name for name in _names(folder / files.SNAPSHOTS) if _is_snapshot(name)]
+    strange = [name for name in strange if f"{files.SNAPSHOTS}/{name}" not in sums]
     if strange:
         return f"{files.SNAPSHOTS}/{strange[0]} is not a file of this run"
     return checksums.damage(folder, sums)
@@ -73,6 +74,11 @@ def _altered(data: dict[str, Any], name: str, id: str) -> str:
     if checksums.KEY not in data or checksums.is_altered(data) or not isinstance(data.get(FILES), dict):
         return f"{name} does not match its checksum"
     return "" if data.get(ID) == id else f"{name} is of run {data.get(ID)}"
+
+
+def _is_snapshot(name: str) -> bool:
+    step = name.removeprefix("step-").partition(".")[0]
+    return step.isdecimal() and name == files.snapshot(int(step))
 
 
 def _is_result(data: dict[str, Any]) -> bool:
