@@ -111,7 +111,7 @@ def verdict(results: JSON) -> str:
 
 
 def attacks(results: JSON) -> str:
-    """`benchmarks/measure/attacks.py`: the suites that attack the program, before their problems were mended and now."""
+    """`benchmarks/measure/attacks.py`: the suites that attack the program, in version 0.1 and now."""
     rows = []
     for suite, now in results.items():
         ended = ", ".join(f"{count:,} {kind}" for kind, count in now["counts"].items())
