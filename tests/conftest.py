@@ -6,13 +6,19 @@ import tempfile
 import pytest
 import torch
 
-pytest_plugins = [f"helpers.{name}" for name in ("browser", "corpora", "hub", "stores", "terminal", "verdicts")]
+pytest_plugins = [
+    f"helpers.{name}" for name in ("browser", "corpora", "counting", "hostile", "hub", "stores", "terminal", "verdicts")
+]
 
 torch.set_num_threads(1)  # the tests run side by side, one process per core
 
 # transformers copies code that it is told to trust into this folder, and reads the variable when it is imported
 _MODULES = tempfile.TemporaryDirectory()
 os.environ["HF_MODULES_CACHE"] = _MODULES.name
+
+# code that tests run is approved in a list of this process, not in that of the user
+_TRUST = tempfile.TemporaryDirectory()
+os.environ["HEADTOHEAD_TRUST"] = os.path.join(_TRUST.name, "trusted.json")
 
 
 def pytest_addoption(parser):

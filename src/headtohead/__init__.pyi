@@ -11,6 +11,7 @@ from headtohead.api import runs as runs
 from headtohead.api import score as score
 from headtohead.api import studies as studies
 from headtohead.api import train as train
+from headtohead.api import trust as trust
 from headtohead.auditor.module import Claims as Claims
 from headtohead.auditor.report import Report as Report
 from headtohead.data.corpora import Corpus as Corpus
@@ -118,6 +119,8 @@ from headtohead.run.load import Trained as Trained
 from headtohead.run.load import load_trained as load_trained
 from headtohead.run.store import Record as Record
 from headtohead.run.store import find_run as find_run
+from headtohead.run.verify import Verified as Verified
+from headtohead.run.verify import verify as verify
 from headtohead.spec.spec import Dims as Dims
 from headtohead.spec.spec import Part as Part
 from headtohead.spec.spec import Spec as Spec

@@ -168,11 +168,17 @@ def _home(home: str | Path | None) -> Path:
 # -- what the store has ------------------------------------------------------------------------------------------------
 
 
-def load(name: str = "latest", *, home: str | Path | None = None) -> Run:
-    """A run by its id, a unique prefix, "latest" or "study/arm@seed"; or a checkpoint: a folder, minilm, hub:NAME."""
+def load(name: str = "latest", *, home: str | Path | None = None, trust: bool = False) -> Run:
+    """A run by its id, a unique prefix, "latest" or "study/arm@seed"; or a checkpoint: a folder, minilm, hub:NAME.
+
+    With `trust`, the code that came with the run is approved, as by `h2h.trust(name)`. Its model is not loaded before.
+    """
+    from headtohead.run.approval import approve, needed_by
     from headtohead.run.named import run_or_checkpoint
 
     record = run_or_checkpoint(str(name), _home(home))
+    if trust and record is not None:
+        approve(needed_by([record]))
     return Run(record) if record is not None else Run(Record(Path(name)), checkpoint=str(name))
 
 
@@ -193,6 +199,20 @@ def studies(home: str | Path | None = None) -> pd.DataFrame:
     from headtohead.display.run_list import study_rows
 
     return pd.DataFrame(study_rows(_home(home)))
+
+
+def trust(name: str | Path, *, home: str | Path | None = None) -> pd.DataFrame:
+    """Approve code: a Python file, or what a run, an arm or a study needs. What `h2h trust --yes` does.
+
+    Read the code first: it can do everything that you can. The table has the name, sha256, size and place of each file.
+    """
+    import pandas as pd
+
+    from headtohead.run.approval import approve, code_named
+
+    found = code_named(str(name), _home(home))
+    approve(found)
+    return pd.DataFrame([one.to_json() for one in found])
 
 
 # -- what a model does -------------------------------------------------------------------------------------------------

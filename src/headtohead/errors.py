@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import sysconfig
 import traceback
 from collections.abc import Iterable
@@ -50,8 +51,38 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out. On a CPU, torch raises a plain RuntimeError."""
     messages = ("can't allocate memory", "not enough memory", "out of memory", "Storage size calculation overflowed")
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(message in str(error) for message in messages)
+        isinstance(error, RuntimeError) and any(message in _said(error) for message in messages)
     )
+
+
+# What the system refuses, with the remedy. Other errors of the system are reported where they happen, or are ours.
+REFUSED = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "ask its owner for permission, or use another file or folder"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
+    errno.EFBIG: "raise the limit of file sizes, ulimit -f",
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files, ulimit -n"),
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "remove the symbolic link that points to itself",
+    errno.EROFS: "use another folder",
+    errno.EIO: "check the disk",
+}
+
+
+def refusal(error: BaseException) -> str:
+    """An error of the system in one line, with the remedy; empty for an error of another kind."""
+    if not isinstance(error, OSError):
+        return ""
+    if error.errno == errno.ENOENT and str(error.strerror).startswith("No usable temporary directory"):
+        return "no temporary file can be written: free some space, set TMPDIR to a folder of yours, or raise ulimit -f"
+    if error.errno not in REFUSED:
+        return ""
+    name = "" if error.filename is None else f"{shortened(str(error.filename))}: "
+    return f"{name}{error.strerror}; {REFUSED[error.errno]}"
+
+
+def shortened(name: str, longest: int = 200) -> str:
+    """A long name, as of a file, with … for its middle."""
+    return name if len(name) <= longest else f"{name[: longest // 2]}…{name[-longest // 2 :]}"
 
 
 def describe(error: BaseException, file: Path | None = None) -> str:
@@ -70,7 +101,10 @@ def describe(error: BaseException, file: Path | None = None) -> str:
 
 
 def _said(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or "no message"
+    try:
+        text = " ".join(str(error).split()) or "no message"
+    except Exception as another:  # of the user's class, whose __str__ fails
+        text = f"its message cannot be shown, because __str__ raised {type(another).__name__}"
     return f"{type(error).__name__}: {text[:300]}"
 
 

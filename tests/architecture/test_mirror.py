@@ -20,6 +20,7 @@ LONGEST = 60  # characters of a test's name after test_
 
 # folders that mirror no package
 OTHERS = {"architecture", "benchmarks", "calibration", "conformance", "examples", "golden", "helpers", "tools"}
+OTHERS |= {"corrupt", "faults", "fuzz", "hostile", "storm"}  # damage, failing disks, bad input, hostile stores, kills
 # folders of modules that are audited
 AUDITED = {"auditor/planted", "auditor/correct"}
 # files whose tests follow a run through several source files

@@ -12,6 +12,7 @@ from headtohead.claims import entropy
 from headtohead.claims import stored as kept
 from headtohead.claims.evidence import measures_of
 from headtohead.claims.run import measured
+from headtohead.disk.checksums import with_checksum
 from headtohead.errors import InputError
 from headtohead.run.store import Record
 from helpers.studies import study
@@ -45,7 +46,8 @@ def test_warnings_of_each_run_are_kept_and_data_once(outcome, tmp_path):
     runs = [row.run for row in outcome.all_rows]
     for number, run in enumerate(runs):
         path = outcome.home / "runs" / run / "result.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "warnings": [f"{number} × as large"]}))
+        changed = {**json.loads(path.read_text()), "warnings": [f"{number} × as large"]}
+        path.write_text(json.dumps(with_checksum(changed)))
     file = tmp_path / "tiny.json"
     kept.write(outcome, file)
     assert len(kept.read(file).data) == 1

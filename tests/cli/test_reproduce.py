@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.spec import trust
 from helpers.runs import SMALL
 from helpers.terminal import h2h, imported_by
 
@@ -56,13 +57,19 @@ def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, TOOLS / name, *arguments], capture_output=True, text=True, check=False)
 
 
+def write_recipe(folder: Path, text: str) -> None:
+    """Write the recipe and approve it, as the user who wrote it does with `h2h trust`."""
+    (folder / "mine.py").write_text(text)
+    trust.approve(text.encode(), "mine.py", folder.resolve())
+
+
 @pytest.fixture
 def clone(text: Path) -> Path:
     assert text.name == "mine.txt"
     folder = Path("recipes/published")
     folder.mkdir(parents=True)
     (folder / "figures.toml").write_text(FIGURES)
-    (folder / "mine.py").write_text(RECIPE)
+    write_recipe(folder, RECIPE)
     Path("docs").mkdir()
     Path("README.md").write_text("Before.\n\n<!-- stored: claims -->\nold\n<!-- /stored -->\n\nAfter.\n")
     return folder
@@ -107,7 +114,7 @@ def test_reproduce_trains_keeps_and_judges(clone):
     assert readme.endswith("<!-- /stored -->\n\nAfter.\n")
     # the runs of a changed recipe are missing
     for old, new, runs in (("seeds=6", "seeds=8", 4), ("train.steps=4", "train.steps=5", 12)):
-        (clone / "mine.py").write_text(RECIPE.replace(old, new))
+        write_recipe(clone, RECIPE.replace(old, new))
         told = h2h("reproduce", "000", "--forecast-only", "--json", "--jobs", "1").json
         assert [study["runs"] for study in told["studies"]] == [runs]
         assert "another version of its recipe" in " ".join(h2h("reproduce", "--stored").out.split())

@@ -135,7 +135,7 @@ def test_the_first_token_of_each_document_is_kept(tmp_path):
     pieces = ["ab\n", "cdef\n" * 20_000, "", "gh\n"]  # the second is longer than what is encoded at once
     for documents in (True, False):
         text = Text(lambda: iter(pieces), documents)
-        found = _write_tokens(text, learned(Byte()), tmp_path / "tokens.bin")
+        found = _write_tokens(text, learned(Byte()), tmp_path / f"{documents}.bin")
         assert found["tokens"] == 100_006
         assert found["documents"] == ([0, 3, 100_003] if documents else None)
 
@@ -151,3 +151,16 @@ def test_addresses_are_documents_unless_a_preparation_joins_them(prepare, keeps)
     assert len(found.documents) >= 3
     assert all(text[begin - 2 : begin] == b"\n\n" and text[begin : begin + 1].strip() for begin in found.documents[1:])
     assert all(np.diff(found.documents) > 10_000)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("a,0\na,1\n" * 20, "the labels contradict each other: 'a' is both 0 and 1; correct the labels"),
+        ("a,0\n" * 20, "only one class, '0': a classifier needs two"),
+    ],
+)
+def test_one_class_is_explained(rows, says, tmp_path, home):  # noqa: ARG001
+    (tmp_path / "mine.csv").write_text("text,label\n" + rows)
+    with pytest.raises(InputError, match=says):
+        encode_sentences(DataSpec(Files(path=str(tmp_path / "mine.csv"))), Byte())

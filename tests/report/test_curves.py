@@ -17,6 +17,7 @@ from headtohead import Arm, InputError
 from headtohead.report import curves
 from headtohead.report.named_runs import find_groups
 from headtohead.run.store import Record
+from helpers.runs import without_checksums
 from helpers.stores import Shelf, stored
 
 
@@ -68,7 +69,7 @@ def test_seeds_become_a_mean(shelf: Shelf):
 
 
 def test_the_name_test_means_all_test_sets(shelf: Shelf, tmp_path: Path):
-    copy = Path(shutil.copytree(shelf.lm.folder, tmp_path / shelf.lm.id))
+    copy = without_checksums(Path(shutil.copytree(shelf.lm.folder, tmp_path / shelf.lm.id)))
     for name in ("metrics.jsonl", "result.json"):
         text = (
             (copy / name)
@@ -222,7 +223,7 @@ def test_a_log_scale_has_plain_numbers(shelf: Shelf):
 
 
 def test_weights_kept_before_the_end_are_marked(shelf: Shelf, tmp_path: Path):
-    copy = Record(Path(shutil.copytree(shelf.classifier.folder, tmp_path / shelf.classifier.id)))
+    copy = Record(without_checksums(Path(shutil.copytree(shelf.classifier.folder, tmp_path / shelf.classifier.id))))
     said = json.loads((copy.folder / "result.json").read_text())
     (copy.folder / "result.json").write_text(json.dumps(said | {"weights_of": said["steps"] // 3}))
     figure = curves.plot([copy])

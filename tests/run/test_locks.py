@@ -104,6 +104,10 @@ def test_a_changed_file_is_refused(folder: Path, field: str, value: object):
     data = json.loads((folder / "locked.json").read_text())
     data["plan"][field] = value
     (folder / "locked.json").write_text(json.dumps(data))
+    with pytest.raises(InputError, match=r"locked\.json does not match its checksum"):
+        read_lock(folder)
+    del data["checksum"]  # as older versions wrote it
+    (folder / "locked.json").write_text(json.dumps(data))
     with pytest.raises(InputError, match="was changed after it was locked: restore it, or delete it"):
         read_lock(folder)
 

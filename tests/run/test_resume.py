@@ -204,7 +204,7 @@ def test_a_damaged_checkpoint_is_replaced_by_the_earlier_one(
     started = train(spec, home)[0]
     assert isinstance(started, Started)
     assert started.done > 0
-    torn = folder / "checkpoint.safetensors.torn"
+    torn = folder / "checkpoint.safetensors.damaged-1"
     assert f"checkpoint.safetensors was damaged: it is set aside as {torn}" in started.warnings
     assert torn.read_bytes() == bad
     assert _but_the_place(results(folder)) == wanted
@@ -219,7 +219,7 @@ def test_without_a_sound_checkpoint_a_run_restarts(
     started = train(spec, home)[0]
     assert isinstance(started, Started)
     assert started.done == 0
-    assert {"checkpoint.safetensors.torn", "checkpoint.old.safetensors.torn"} <= set(os.listdir(folder))
+    assert {"checkpoint.safetensors.damaged-1", "checkpoint.old.safetensors.damaged-1"} <= set(os.listdir(folder))
     assert _but_the_place(results(folder)) == wanted
 
 
@@ -230,7 +230,7 @@ def test_a_checkpoint_of_another_run_is_set_aside(
     _give_up(other, home / "runs" / other.id, 22)
     shutil.copy(home / "runs" / other.id / "checkpoint.safetensors", folder)
     train(spec, home)
-    assert (folder / "checkpoint.safetensors.torn").exists()
+    assert (folder / "checkpoint.safetensors.damaged-1").exists()
     assert _but_the_place(results(folder)) == wanted
 
 
@@ -304,7 +304,7 @@ def test_a_damaged_run_json_is_set_aside_and_rewritten(
     (folder / "run.json").write_bytes(content)
     train(spec, home)
     assert _but_the_place(results(folder)) == wanted
-    assert (folder / "run.json.torn").read_bytes() == content
+    assert (folder / "run.json.damaged-1").read_bytes() == content
 
 
 def test_a_run_with_a_damaged_run_json_is_listed_as_such(spec: RunSpec, folder: Path) -> None:

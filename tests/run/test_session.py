@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -350,3 +353,18 @@ def test_test_sets_are_not_read_when_asked(numbered_text, tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
     with pytest.raises(InputError, match="needs the test sets"):
         run_on(numbered_text, "evaluate.tests=false", "evaluate.watch_test=true")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_still_prepared_stops_at_once(
+    number: int, text: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(_: Arm) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    monkeypatch.setattr("headtohead.run.session.task_of", endless)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        train(run_on(text), home)
+    assert time.monotonic() - began < 30

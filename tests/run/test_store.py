@@ -107,7 +107,7 @@ def test_setting_aside_never_overwrites(tmp_path: Path) -> None:
         path.write_text(content)
         set_aside(path)
         assert not path.exists()
-    kept = [tmp_path / f"checkpoint.torn{n}" for n in ("", "1", "2")]
+    kept = [tmp_path / f"checkpoint.damaged-{n}" for n in (1, 2, 3)]
     assert [k.read_text() for k in kept] == ["a", "b", "c"]
 
 

@@ -83,11 +83,11 @@ def test_a_wrong_design_is_one_line(home: Path, given: dict):
 def test_a_study_is_read_as_it_was_written(home: Path):
     design = {"analyses": [6, 8], "reserve": 0.0, "rule": "t", "alpha": 0.05}
     given = {"design": design, "history": [SHOWN], "later": ["Rope"], "asked_by": ["test/f1"], "published": -0.1}
-    record = stored(home, **given, locked="abc", chaos={"0": "run"}).record
+    record = stored(home, **given, locked="abc", chaos={"0": "abc0"}).record
     assert record.design == Design((6, 8), reserve=0.0, rule="t")
     assert record.history == (AnalysisRecord(**SHOWN),)
     assert (record.later, record.asked_by, record.published) == (("Rope",), ("test/f1",), -0.1)
-    assert (record.locked, record.chaos) == ("abc", {0: "run"})
+    assert (record.locked, record.chaos) == ("abc", {0: "abc0"})
     write_study(home / "studies" / "other", record)
     assert read_study(home / "studies" / "other") == record
 

@@ -257,7 +257,7 @@ def test_a_changed_lock_stops_the_study_in_one_line(text: Path, home: Path):
     made = null(text, seeds=6)
     _, path = lock_plan(made, home=home)
     path.write_text(path.read_text().replace('"margin": null', '"margin": 0.5'))
-    with pytest.raises(InputError, match="was changed after it was locked") as error:
+    with pytest.raises(InputError, match="does not match its checksum") as error:
         shown(made, home)
     assert "\n" not in str(error.value)
     assert not (home / "runs").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.spec import trust
 from headtohead.spec.userfiles import recipe_names
 from headtohead.study.sources import _imported, recipe_rows, studies_in_source
 
@@ -94,6 +95,9 @@ def test_a_study_imported_from_a_neighbour_file_is_found(source: Path) -> None:
 
 def test_an_unclear_recipe_is_imported(source: Path) -> None:
     source.write_text(HEAD + "names = ['x', 'y']\nb = dataclasses.replace(a, question=f'Of {len(names)}?')\n")
+    (row,) = (row for row in recipe_rows() if row["recipe"] == "mine")
+    assert "h2h trust recipes/mine.py" in row["question"], "not before the user has approved it"
+    trust.approve(source.read_bytes(), "mine.py", source.parent)
     rows = [row for row in recipe_rows() if row["recipe"] == "mine"]
     assert [row["question"] for row in rows] == ["Is it?", "Of 2?"]
     assert {row["command"] for row in rows} == {"h2h run a.py"}
@@ -107,6 +111,7 @@ def test_a_clear_recipe_is_not_imported(source: Path, tmp_path: Path) -> None:
 
 def test_a_recipe_that_does_not_import_is_listed_with_why(source: Path) -> None:
     source.write_text(HEAD + "b = Study(")
+    trust.approve(source.read_bytes(), "mine.py", source.parent)
     (row,) = (row for row in recipe_rows() if row["recipe"] == "mine")
     assert "SyntaxError: '(' was never closed" in row["question"]
     assert row["command"] == ""

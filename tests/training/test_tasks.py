@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from headtohead import Arm, Files, RunSpec
+from headtohead.errors import InputError, Unavailable
 from headtohead.run.events import Started
+from headtohead.training.arm import run_specs
+from headtohead.training.tasks import task_of
 from helpers.runs import SMALL, run_on, train, trained_record
 
 
@@ -45,3 +48,27 @@ def test_a_sound_run_gives_no_warning(tmp_path: Path, home: Path) -> None:
     started = train(run_on(tmp_path / "random.txt", "train.steps=1"), home)[0]
     assert isinstance(started, Started)
     assert started.warnings == []
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("model.width=1000000000", "model.layers=1000000000", "model.block=1000000000", "train.batch=1000000000"),
+        *("evaluate.snapshots=1000000000", "train.steps=1000000000000000", "model.heads=1000000000"),
+    ],
+)
+def test_numbers_that_cannot_work_are_refused_at_once(setting: str, text: Path) -> None:
+    with pytest.raises(InputError) as error:
+        run_on(text, setting)
+    assert "\n" not in str(error.value)
+
+
+def test_a_model_beyond_the_memory_is_refused(text: Path, home: Path) -> None:  # noqa: ARG001
+    spec = run_on(text, "model.width=65536", "model.layers=10000")
+    with pytest.raises(Unavailable, match=r"training needs at least [\d,]+ GiB and this machine has"):
+        task_of(spec.resolved().arm)
+
+
+def test_too_many_seeds_are_refused(text: Path, home: Path) -> None:  # noqa: ARG001
+    with pytest.raises(InputError, match="more than 10,000 seeds"):
+        run_specs(run_on(text).arm, range(10**12), "cpu", 1)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from headtohead.auditor import audit_spec
 from headtohead.auditor.report import Finding, Report
-from headtohead.data.wheels import cache_folder
+from headtohead.data.cache import cache_folder, on_stderr
+from headtohead.data.stored_json import DAMAGED, check_types
+from headtohead.disk.checksums import with_checksum
 from headtohead.errors import InputError
 from headtohead.model.spec import ModelSpec
 from headtohead.run import store
@@ -29,15 +31,22 @@ def audit_once(spec: ModelSpec, name: str, *, causal: bool, home: Path | None = 
     for path in paths:
         with contextlib.suppress(InputError):  # a report that cannot be written is computed again next time
             if findings is None or not path.is_file():
-                store.write_whole(path, json.dumps(rows))
+                store.write_whole(path, json.dumps(with_checksum({"findings": rows})))
     return report
 
 
 def _read(path: Path) -> tuple[Finding, ...] | None:
-    try:
-        return tuple(Finding(*row) for row in json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # absent or corrupt: audit again
+    if not path.is_file():
         return None
+    try:
+        data = store.read_json(path, "audit again")
+        found = tuple(Finding(*row) for row in data["findings"])
+        for finding in found:
+            check_types(finding)
+    except (InputError, *DAMAGED):
+        on_stderr(f"{path} is damaged: the model is audited again")
+        return None
+    return found
 
 
 @lru_cache(maxsize=1)

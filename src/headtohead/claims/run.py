@@ -37,10 +37,14 @@ def measured(outcome: Outcome, recipe: str, measure: Measure) -> Iterator[float]
     name = f"{recipe}-{_digest(measure)}"
     for n, run in enumerate(runs):
         record = Record.at(outcome.home, run)
-        if name not in record.measures:
-            others = {known: values for known, values in record.measures.items() if known.rpartition("-")[0] != recipe}
+        try:
+            before = record.measures
+        except store.Damaged:  # writing sets the damaged file aside
+            before = {}
+        if name not in before:
+            others = {known: values for known, values in before.items() if known.rpartition("-")[0] != recipe}
             measures_now = {**others, name: measure(record)}
-            store.write_whole(record.folder / files.MEASURES, store.to_text(store.plain(measures_now)))
+            store.write_json(record.folder / files.MEASURES, measures_now)
         yield (n + 1) / len(runs)
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from headtohead.data.stored_json import DAMAGED, parsed
 from headtohead.errors import InputError
 from headtohead.outcome.items import Summary, summaries
 from headtohead.outcome.outcome import Outcome, load_outcome
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 from headtohead.run.store import Record
 from headtohead.run.studies import StudyRecord, write_study
 from headtohead.study.study import Study
@@ -129,10 +130,10 @@ def read(file: Path) -> KeptStudy:
     if not file.is_file():
         raise Absent(f"{file} is not there: run h2h reproduce, then python tools/keep_results.py")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = parsed(file.read_bytes())
         newer = content["format"] > FORMAT
         kept = None if newer else KeptStudy.from_json(content)
-    except (OSError, LookupError, *DAMAGED):
+    except (OSError, *DAMAGED):
         raise InputError(
             f"{file} cannot be read: it is corrupt, or not written by headtohead; restore it from the repository"
         ) from None
@@ -186,9 +187,9 @@ def unpacked(file: Path, home: Path) -> Outcome:
         if run.measures:
             contents[files.MEASURES] = run.measures
         for name, value in contents.items():
-            (record.folder / name).write_text(json.dumps(value), encoding="utf-8")
+            store.write_whole(record.folder / name, json.dumps(value))
         lines = "".join(json.dumps(line) + "\n" for line in run.curve)
-        (record.folder / files.METRICS).write_text(lines, encoding="utf-8")
+        store.write_whole(record.folder / files.METRICS, lines)
     folder = home / files.STUDIES / kept.study.name
     folder.mkdir(parents=True, exist_ok=True)
     write_study(folder, kept.study)

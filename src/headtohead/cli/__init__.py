@@ -11,7 +11,7 @@ COMMANDS = (
     *("demo", "run", "plan", "compare", "report", "search", "reproduce"),
     *("train", "finetune", "score", "classify", "generate", "curves", "table", "export"),
     *("attend", "heads", "audit", "puzzles"),
-    *("list", "doctor"),
+    *("verify", "trust", "list", "doctor"),
 )
 for command in COMMANDS:
     import_module(f"headtohead.cli.{command}")

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import INSIDE, app
-from headtohead.cli.options import AsJson, Run, Step, only
+from headtohead.cli.options import AsJson, Run, Step, Trust, only
 from headtohead.cli.printing import console, print_json, save, with_bar
 from headtohead.cli.texts import read_text, text_or_sample
 
@@ -31,6 +32,7 @@ def attend(
     sample: Annotated[
         str | None, typer.Option(help="Instead of a text, a sample: short, beyond (the block), normal, weird or long.")
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Attention maps of a run on a text, checked.
@@ -44,9 +46,10 @@ def attend(
     from headtohead.interpret import attend as work
 
     if evolution:
-        allowed = ("run", "text", "evolution", "out", "as_json")
+        allowed = ("run", "text", "evolution", "out", "trust", "as_json")
         only(context, allowed, "--evolution shows every head, step and seed")
         work.check_out(out, ("png", "svg"))
+        approve_for([run], trust, all_seeds=True)
         wanted = None if text is None else read_text(text)
         found = with_bar(work.evolve(run, wanted), "computing the maps of every step")
         if as_json:
@@ -55,7 +58,9 @@ def attend(
             show_evolution(found, console())
         save(out, lambda kind: work.draw_evolution(found, kind))
         return
-    films = work.films(run, compare, text_or_sample(text, sample), step, layer or [], head or [], out, film)
+    given = text_or_sample(text, sample)
+    approve_for([run, compare], trust)
+    films = work.films(run, compare, given, step, layer or [], head or [], out, film)
     if as_json:
         print_json([maps.to_json() for maps in work.last(films)])
     else:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import TRAIN, app
-from headtohead.cli.options import AsJson, Run, Step
+from headtohead.cli.options import AsJson, Run, Step, Trust
 from headtohead.cli.printing import console, print_json
 from headtohead.cli.texts import read_lines
 
@@ -18,6 +19,7 @@ def classify(
     run: Run,
     texts: Annotated[list[str], typer.Argument(help="Texts; - reads one per line from standard input.")],
     step: Step = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Label texts, with the probability of every class."""
@@ -26,6 +28,7 @@ def classify(
     from headtohead.run.named import named
 
     lines, blank = read_lines(texts)
+    approve_for([run], trust)
     found = predict.classify(named(run, step), lines)
     if blank:
         which = ", ".join(map(str, blank[:9])) + (" …" if len(blank) > 9 else "")

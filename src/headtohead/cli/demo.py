@@ -25,11 +25,12 @@ def demo(jobs: Jobs = None, on: On = "local", as_json: AsJson = False) -> None:
     """
     from headtohead.outcome.conclusion import certain, found
     from headtohead.run.executors.execution import Execution
-    from headtohead.study.recipes import recipe
+    from headtohead.spec.userfiles import RECIPES
+    from headtohead.study.recipes import load_study
 
     def conclusion(outcome: Outcome) -> Iterator[str]:
         yield f"\nFound: {found(outcome.verdicts)}"
         yield f"Certain: {certain(outcome.verdicts)}"
         yield NEXT
 
-    show_study(recipe("demo"), Execution(jobs, on, "cpu"), as_json, afterwards=conclusion)
+    show_study(load_study(str(RECIPES / "demo.py")), Execution(jobs, on, "cpu"), as_json, afterwards=conclusion)

@@ -1,16 +1,18 @@
-"""The program `h2h`: its commands in panels, its exit codes, Ctrl-C and closed pipes."""
+"""The program `h2h`: its commands in panels, its exit codes and Ctrl-C."""
 
 from __future__ import annotations
 
-import os
+import errno
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 from headtohead import __version__
+from headtohead.cli.output import own_streams
 
+LONGEST = 2000  # characters of a message; a user may give a name of any length
 STOPPED = "h2h: stopped. Type the same command again to continue."
 
 try:
@@ -68,70 +70,29 @@ app = typer.Typer(
 UsageError: Any = typer.BadParameter.__bases__[0]  # click's class: typer may bring its own copy of click
 
 
-class Output:
-    """Standard output that survives a closed pipe (`h2h … | head -1`).
-
-    The rest of the output is discarded. The command runs to its end, writes its files and returns its own exit code.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        self.reader_closed = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    def write(self, text: str) -> int:
-        with self._discarding():
-            self.stream.write(text)
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        self.write("".join(lines))
-
-    def flush(self) -> None:
-        with self._discarding():
-            self.stream.flush()
-
-    @contextmanager
-    def _discarding(self) -> Iterator[None]:
-        try:
-            yield
-        except BrokenPipeError:
-            self.reader_closed = True
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.stream.fileno())  # text that is still buffered goes there too
-            os.close(nowhere)
-
-
-@contextmanager
-def _survive_closed_pipe() -> Iterator[None]:
-    before = sys.stdout
-    if before is None:  # started with standard output closed
-        yield
-        return
-    output: Any = Output(before)
-    sys.stdout = output
-    try:
-        yield
-    finally:
-        output.flush()
-        sys.stdout = before
-
-
-@_survive_closed_pipe()
+@own_streams()
 def main() -> None:
     """Run a command. A user's mistake ends it with one line on standard error and exit code 2."""
-    from headtohead.errors import OUT_OF_MEMORY, InputError, Unavailable, failure, is_out_of_memory, is_users
+    from headtohead.errors import (
+        OUT_OF_MEMORY,
+        InputError,
+        Unavailable,
+        failure,
+        is_out_of_memory,
+        is_users,
+        refusal,
+        shortened,
+    )
 
     try:
         sys.exit(app(standalone_mode=False))
     except InputError as error:
-        print(f"h2h: {error}", file=sys.stderr)
+        print(f"h2h: {shortened(str(error), LONGEST)}", file=sys.stderr)
         sys.exit(error.exit_code)
     except UsageError as error:
         message = error.format_message().rstrip(".")
         if message:  # empty if typer printed the help instead
+            message = shortened(message, LONGEST)
             print(f"h2h: {message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, Interrupted, typer.Abort):
@@ -146,7 +107,11 @@ def main() -> None:
             print(f"h2h: {OUT_OF_MEMORY}", file=sys.stderr)
             sys.exit(Unavailable.exit_code)
         if not is_users(error):
-            raise
+            if not (why := refusal(error)):
+                raise
+            print(f"h2h: {why}", file=sys.stderr)
+            of_input = isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP)
+            sys.exit(InputError.exit_code if of_input else Unavailable.exit_code)
         print(f"h2h: {failure(error)}", file=sys.stderr)
         sys.exit(InputError.exit_code)
 

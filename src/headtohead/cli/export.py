@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import TRAIN, app
-from headtohead.cli.options import AsJson, Step, only
+from headtohead.cli.options import AsJson, Step, Trust, only
 from headtohead.cli.printing import print_json
 from headtohead.errors import InputError
 
@@ -33,6 +34,7 @@ def export(
     csv: Annotated[bool, typer.Option("--csv", help="Write the figures of a study, and scripts to check it.")] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="The same, with the long table as parquet.")] = False,
     items: Annotated[bool, typer.Option("--items", help="With every test text or window in the long table.")] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a model in Hugging Face format, or a study as tables.
@@ -57,6 +59,7 @@ def export(
     from headtohead.export import exported
     from headtohead.run.named import named
 
+    approve_for([run], trust)
     made = exported.export(named(run, step), folder)
     if as_json:
         print_json(made.to_json())

@@ -10,6 +10,7 @@ import typer
 from headtohead.cli.entry import TRAIN, app
 from headtohead.cli.options import (
     AsJson,
+    Download,
     Jobs,
     LabelColumn,
     LogTo,
@@ -25,6 +26,7 @@ from headtohead.cli.screens import show_runs, show_search, show_study
 
 @app.command(rich_help_panel=TRAIN)
 def finetune(
+    context: typer.Context,
     model: Annotated[
         str, typer.Option(help="minilm, a folder written by save_pretrained, or a name on the Hub.")
     ] = "minilm",
@@ -63,6 +65,7 @@ def finetune(
     forecast_only: Annotated[
         bool, typer.Option("--forecast-only", "--forecast", help="Print how long it would take, then end.")
     ] = False,
+    download: Download = False,
     as_json: AsJson = False,
 ) -> None:
     """Fine-tune a pretrained encoder.
@@ -71,6 +74,7 @@ def finetune(
 
     Type the same command again to continue a stopped run, or to see a finished one.
     """
+    from headtohead.data.downloads import by_consent
     from headtohead.display.training_screen import forecast_line
     from headtohead.run import store
     from headtohead.run.executors.execution import Execution
@@ -96,6 +100,7 @@ def finetune(
         )
     short = {"start.lora": lora, "train.epochs": epochs, "train.batch": batch, "train.optimizer.lr": lr}
     asked = [f"{path}={value}" for path, value in short.items() if value is not None]
+    context.with_resource(by_consent(forecast_only and not download))
     corpus = corpus_for(data, validation, test, text, label)
     arm = finetuning.arm_for(model, corpus, longest=max_length).settings([*asked, *(settings or [])])
     errors = console(stderr=True)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import TRAIN, app
-from headtohead.cli.options import AsJson, Run, Step
+from headtohead.cli.options import AsJson, Run, Step, Trust
 from headtohead.cli.printing import console, print_json
 from headtohead.cli.texts import read_text
 
@@ -34,6 +35,7 @@ def generate(
         bool, typer.Option("--probabilities", help="Show the model's probability of each token.")
     ] = False,
     uncached: Annotated[bool, typer.Option("--uncached", help="Compute every token without a cache.")] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Continue a text with a language model.
@@ -45,7 +47,9 @@ def generate(
     from headtohead.run.named import named
 
     decoding = Decoding(greedy, temperature, top_k, top_p, repetition_penalty, seed)
-    model, prompt = named(run, step), read_text(text)
+    prompt = read_text(text)
+    approve_for([run], trust)
+    model = named(run, step)
     asked: dict[str, Any] = {"tokens": tokens, "samples": samples, "decoding": decoding, "cached": not uncached}
     if as_json:
         print_json([g.to_json() for g in generation.generate(model, prompt, **asked)])

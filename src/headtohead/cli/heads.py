@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import INSIDE, app
-from headtohead.cli.options import AsJson, Run
+from headtohead.cli.options import AsJson, Run, Trust
 from headtohead.cli.printing import console, print_json, save, with_bar
 
 
@@ -19,6 +20,7 @@ def heads(
     alone: Annotated[bool, typer.Option("--alone", help="This run only, not the other seeds of its arm.")] = False,
     data: Annotated[str | None, typer.Option(help="For a checkpoint: a corpus or a file to measure it on.")] = None,
     out: Annotated[str | None, typer.Option(help="A picture: .png or .svg")] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Change heads of a trained model, and measure the loss.
@@ -30,6 +32,7 @@ def heads(
     from headtohead.interpret import attend as work
 
     work.check_out(out, ("png", "svg"))
+    approve_for([run], trust, all_seeds=not alone)
     found: Any = with_bar(work.operate(run, on, items, alone, data), "changing heads")
     if as_json:
         print_json(found.to_json())

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import STORE, app
-from headtohead.cli.options import AsJson, Settings, only
+from headtohead.cli.options import AsJson, Settings, Trust, only
 from headtohead.cli.printing import console, in_columns, print_json, stacked
 
 lists = typer.Typer(help="Runs, studies, parts, recipes, corpora, settings, parameters.", no_args_is_help=True)
@@ -181,6 +182,7 @@ def list_parameters(
     classes: Annotated[
         int | None, typer.Option(min=2, help="Number of classes of a classifier; without it, a language model.")
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Count the parameters of a model, component by component.
@@ -192,7 +194,8 @@ def list_parameters(
     from headtohead.display import parameters
 
     if run is not None:
-        only(context, ("run", "as_json"), "a run has its own model")
+        only(context, ("run", "trust", "as_json"), "a run has its own model")
+        approve_for([run], trust)
         found = parameters.parameters_of(run)
     else:
         found = parameters.parameters_with(settings or [], vocab, classes)

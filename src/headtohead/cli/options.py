@@ -38,6 +38,9 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")
 Threads = Annotated[int, typer.Option(min=1, help="Threads of each run. More than one changes the last digits.")]
 SaveEvery = Annotated[float, typer.Option("--save-every", min=0, help="Seconds between checkpoints.")]
 LogTo = Annotated[str | None, typer.Option("--log-to", help="trackio, tensorboard or wandb, on this machine.")]
+Download = Annotated[
+    bool, typer.Option("--download", help="With --forecast-only: download what is missing, without asking.")
+]
 ForecastOnly = Annotated[bool, typer.Option("--forecast-only", help="Print how long it would take, then end.")]
 
 Run = Annotated[
@@ -55,6 +58,7 @@ Runs = Annotated[
     ),
 ]
 Step = Annotated[int | None, typer.Option(min=0, help="Use the weights saved at this step; 0 is before training.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Approve the code that came with the run, as h2h trust does.")]
 AllSeeds = Annotated[bool, typer.Option("--all-seeds", help="Add the other seeds of each run's arm in the store.")]
 Sets = Annotated[
     str | None,

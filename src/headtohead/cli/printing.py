@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headtohead.display.visible import visible, visible_json
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from headtohead.display.console import Console
 
 
 def stacked(heading: str, *texts: str) -> None:
@@ -28,7 +30,7 @@ def in_columns(head: Sequence[str], rows: Sequence[Sequence[str]], narrower: Ite
     """
     from rich.cells import cell_len, set_cell_size
 
-    cells = [["".join(c if c.isprintable() else "\ufffd" for c in cell) for cell in row] for row in (head, *rows)]
+    cells = [[visible(cell).replace("\n", "\\n").replace("\t", "\\t") for cell in row] for row in (head, *rows)]
     widths = {name: max(map(cell_len, column)) for name, column in zip(head, zip(*cells, strict=True), strict=True)}
     room = console().width - 2 * (len(widths) - 1)
     for name, least in narrower:
@@ -81,14 +83,14 @@ def plain(text: Any) -> Any:
     """The text without markup: brackets are printed as brackets."""
     from rich.text import Text
 
-    return Text(str(text))
+    return Text(visible(str(text)))
 
 
 def console(stderr: bool = False) -> Console:
-    from rich.console import Console
+    from headtohead.display.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    return Console(stderr=stderr)
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headtohead.cli.approving import approve_study
 from headtohead.cli.entry import ASK, app
-from headtohead.cli.options import AsJson, only
+from headtohead.cli.options import AsJson, Trust, only
 from headtohead.cli.printing import print_json, with_bar
 
 
@@ -28,6 +29,7 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="Also write figures (PDF, PNG) and the table (TeX) into this folder.")
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the HTML report of a study.
@@ -77,6 +79,7 @@ def report(
         if not quick:
             from headtohead.report import models
 
+            approve_study(folder, trust)
             chosen = models.read_heads(heads)
             extras = with_bar(models.look_into(outcome, chosen, text, prompt, arms), "auditing and sampling the models")
         path = write_report(outcome, extras, "" if extras is not None and extras.failed else made_of)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headtohead.cli.entry import ASK, app
-from headtohead.cli.options import AsJson, ForecastOnly, Jobs, SaveEvery
+from headtohead.cli.options import AsJson, Download, ForecastOnly, Jobs, SaveEvery
 from headtohead.cli.printing import console, print_json
 from headtohead.cli.screens import STOPPED
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 @app.command(rich_help_panel=ASK)
 def reproduce(
+    context: typer.Context,
     report: Annotated[str, typer.Argument(help="000, 001, 002, 003, 004 or all.")] = "all",
     quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
     stored: Annotated[
         bool, typer.Option("--stored", help="Train nothing: show the results stored with the recipes.")
     ] = False,
     forecast_only: ForecastOnly = False,
+    download: Download = False,
     jobs: Jobs = None,
     save_every: SaveEvery = 30.0,
     as_json: AsJson = False,
@@ -35,6 +37,9 @@ def reproduce(
     """
     if stored and (quick or forecast_only):
         raise typer.BadParameter("--stored trains nothing: leave out --quick and --forecast-only")
+    from headtohead.data.downloads import by_consent
+
+    context.with_resource(by_consent(forecast_only and not download))
     if stored:
         from headtohead.display.claims import judged
 

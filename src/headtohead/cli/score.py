@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import TRAIN, app
-from headtohead.cli.options import AsJson, Run, Step
+from headtohead.cli.options import AsJson, Run, Step, Trust
 from headtohead.cli.printing import console, print_json
 from headtohead.cli.texts import text_or_sample
 
@@ -20,6 +21,7 @@ def score(
     sample: Annotated[
         str | None, typer.Option(help="Instead of a text: short, beyond, normal, weird, long, or all of them.")
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Loss and perplexity of a text, token by token."""
@@ -27,6 +29,7 @@ def score(
     from headtohead.interpret import score as predict
     from headtohead.run.named import named
 
+    approve_for([run], trust)
     model = named(run, step)
     if sample == "all" and text is None:
         scores = predict.score_samples(model)

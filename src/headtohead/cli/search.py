@@ -12,6 +12,7 @@ from headtohead.cli.options import (
     AsJson,
     Data,
     Device,
+    Download,
     ForecastOnly,
     LabelColumn,
     SaveEvery,
@@ -52,6 +53,7 @@ def search(
     threads: Threads = 1,
     save_every: SaveEvery = 30.0,
     forecast_only: ForecastOnly = False,
+    download: Download = False,
     as_json: AsJson = False,
 ) -> None:
     """Try settings, choose by validation, test the chosen one.
@@ -60,11 +62,13 @@ def search(
 
     Type the same command again to continue a stopped search, or to see a finished one.
     """
+    from headtohead.data.downloads import by_consent
     from headtohead.search.screen import typed
     from headtohead.training.arms import arm_for, arm_in
 
     if (task is None) == (arm is None):
         raise typer.BadParameter("say what to train: h2h search lm, h2h search classifier, or --arm FILE.py:NAME")
+    context.with_resource(by_consent(forecast_only and not download))
     of_data = {"data": data, "validation": validation, "test": test, "text": text, "label": label}
     if arm is not None:
         only(context, context.params.keys() - of_data.keys(), "an arm has its own data, changed by --set data.…")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import TRAIN, app
 from headtohead.cli.options import (
     ArmInFile,
@@ -21,6 +22,7 @@ from headtohead.cli.options import (
     TestFile,
     TextColumn,
     Threads,
+    Trust,
     ValidationFile,
     only,
 )
@@ -48,6 +50,7 @@ def train(
     log_to: LogTo = None,
     save_every: SaveEvery = 30.0,
     resume: Annotated[str | None, typer.Option(help="Continue a run that was stopped.")] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a language model or a classifier.
@@ -62,8 +65,11 @@ def train(
 
     execution = Execution(jobs, device=device, threads=threads, save_every=save_every, log_to=log_to)
     if resume is not None:
-        only(context, ("resume", "log_to", "save_every", "as_json"), "--resume uses the run's own settings")
+        only(context, ("resume", "log_to", "save_every", "trust", "as_json"), "--resume uses the run's own settings")
+        approve_for([resume], trust)
         specs = [spec_to_resume(resume)]
+    elif trust:
+        raise typer.BadParameter("--trust is for the code of a run that is resumed: leave it out")
     elif task is None and arm is None:
         raise typer.BadParameter("say what to train: h2h train lm, h2h train classifier, or --arm FILE.py:NAME")
     elif task is not None and arm is not None:

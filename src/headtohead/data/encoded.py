@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import itertools
 import json
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -20,13 +21,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from headtohead.data.batches import Encoded
-from headtohead.data.cache import cache_folder, make_folder
-from headtohead.data.corpora import Items, Text
+from headtohead.data.cache import cache_folder, cached_folder
+from headtohead.data.corpora import Items, Sentences, Text
 from headtohead.data.splits import DataSpec, Overlap, overlap_of_items, overlap_of_tokens
+from headtohead.data.stored_json import DAMAGED, parsed, unreadable
 from headtohead.data.tokenizers import Tokenizer, Vocabulary
+from headtohead.disk.writing import open_new
 from headtohead.errors import InputError
 
 T = TypeVar("T")
+FACTS = "facts.json"
 FORMAT = 4  # version of the stored folders; increase it when their content changes
 
 
@@ -94,13 +98,14 @@ def _shares(s: TextSet | SentenceSet) -> dict[str, Any]:
 def encode_texts(data: DataSpec, tokenizer: Tokenizer) -> EncodedTexts:
     """Return the tokens of running text, from the cache or computed now."""
     folder, facts = _stored("texts", data, tokenizer, _encode_texts)
-    sets = {}
-    for name, fact in facts["sets"].items():
-        tokens = _mapped(folder / f"{name}.bin", np.dtype(fact["dtype"]))
-        documents = None if fact["documents"] is None else np.array(fact["documents"], dtype=np.int64)
-        sets[name] = TextSet(tokens, fact["bytes"], fact["unknown"], _overlap(fact), documents)
-    train = sets.pop("train")
-    return EncodedTexts(tokenizer.restore(facts["vocabulary"]), train, sets, tuple(facts["tests"]))
+    with _reading(folder):
+        sets = {}
+        for name, fact in facts["sets"].items():
+            tokens = _mapped(folder / f"{name}.bin", np.dtype(fact["dtype"]))
+            documents = None if fact["documents"] is None else np.array(fact["documents"], dtype=np.int64)
+            sets[name] = TextSet(tokens, fact["bytes"], fact["unknown"], _overlap(fact), documents)
+        train = sets.pop("train")
+        return EncodedTexts(tokenizer.restore(facts["vocabulary"]), train, sets, tuple(facts["tests"]))
 
 
 def _overlap(fact: dict[str, Any]) -> Overlap | None:
@@ -122,14 +127,14 @@ def _encode_texts(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
     for name, fact in facts["sets"].items():
         if name != "train":
             fact["overlap"] = asdict(overlap_of_tokens(train, _mapped(folder / f"{name}.bin", vocabulary.dtype)))
-    (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    _write_facts(folder, facts)
 
 
 def _write_tokens(text: Text, vocabulary: Vocabulary, path: Path) -> dict[str, Any]:
     count = bytes_ = unknown = 0
     documents = []
     parts = ((part, n == 0) for piece in text.pieces() for n, part in enumerate(_cut([piece], 1 << 14)))
-    with open(path, "wb") as file:
+    with open_new(path) as file:
         for group in _groups(parts, 64):  # a megabyte at a time, encoded in parallel
             encoded = vocabulary.encode_running([piece for piece, _ in group])
             for (piece, is_first), ids in zip(group, encoded, strict=True):
@@ -174,23 +179,22 @@ def _mapped(path: Path, dtype: Any) -> np.ndarray:
 def encode_sentences(data: DataSpec, tokenizer: Tokenizer) -> EncodedSentences:
     """Return the tokens of labelled texts, from the cache or computed now."""
     folder, facts = _stored("sentences", data, tokenizer, _encode_sentences)
-    sets = {}
-    for name, fact in facts["sets"].items():
-        with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
-            items = Encoded(arrays["tokens"], arrays["offsets"], arrays["labels"])
-        sets[name] = SentenceSet(items, fact["unknown"], _overlap(fact))
-    train = sets.pop("train")
-    vocabulary, labels, says = tokenizer.restore(facts["vocabulary"]), tuple(facts["labels"]), tuple(facts["says"])
-    return EncodedSentences(vocabulary, labels, says, train, sets, tuple(facts["tests"]))
+    with _reading(folder):
+        sets = {}
+        for name, fact in facts["sets"].items():
+            with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
+                items = Encoded(arrays["tokens"], arrays["offsets"], arrays["labels"])
+            sets[name] = SentenceSet(items, fact["unknown"], _overlap(fact))
+        train = sets.pop("train")
+        vocabulary, labels, says = tokenizer.restore(facts["vocabulary"]), tuple(facts["labels"]), tuple(facts["says"])
+        return EncodedSentences(vocabulary, labels, says, train, sets, tuple(facts["tests"]))
 
 
 def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> None:
     found = data.sentences()
     labels = sorted(set(found.train.labels), key=lambda y: (not y.isdigit(), int(y) if y.isdigit() else 0, y))
     if len(labels) < 2:
-        raise InputError(
-            f"the training data have only one class, '{labels[0] if labels else 'none'}': a classifier needs two"
-        )
+        raise InputError(_why_one_class(found, labels))
     vocabulary = tokenizer.learn(itertools.chain(found.train.texts, found.words.pieces() if found.words else ()))
     facts: dict[str, Any] = {
         "vocabulary": vocabulary.state(),
@@ -207,7 +211,23 @@ def _encode_sentences(data: DataSpec, tokenizer: Tokenizer, folder: Path) -> Non
         facts["sets"][name] = _write_items(items, labels, vocabulary, name, folder / f"{name}.npz")
         if name != "train":
             facts["sets"][name]["overlap"] = asdict(overlap_of_items(found.train, items))
-    (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    _write_facts(folder, facts)
+
+
+def _why_one_class(found: Sentences, labels: list[str]) -> str:
+    """Why there are fewer than two classes to learn. Copies of a text are never in two sets."""
+    sets = [items for items in (found.train, found.validation, found.test) if items is not None]
+    seen: dict[str, str] = {}
+    for text, label in ((text, label) for items in sets for text, label in zip(items.texts, items.labels, strict=True)):
+        known = seen.setdefault(" ".join(text.split()).lower(), label)
+        if known != label:
+            shown = text if len(text) <= 40 else f"{text[:40]}…"
+            return f"the labels contradict each other: '{shown}' is both {known} and {label}; correct the labels"
+    classes = sorted(set(seen.values()))
+    if len(classes) > 1:
+        left = f"only '{labels[0]}'" if labels else "no class"
+        return f"{left} is left for training, because the other texts are held out: give more texts, or set data.test=0"
+    return f"the training data have only one class, '{classes[0] if classes else 'none'}': a classifier needs two"
 
 
 def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: str, path: Path) -> dict[str, Any]:
@@ -223,7 +243,8 @@ def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: 
     if not len(tokens):
         raise InputError(f"the {name} set has no tokens: check the text column")
     offsets = np.concatenate([[0], np.cumsum([len(a) for a in arrays])])
-    np.savez(path, tokens=tokens, offsets=offsets, labels=np.array([number[y] for y in items.labels]))
+    with open_new(path) as file:
+        np.savez(file, tokens=tokens, offsets=offsets, labels=np.array([number[y] for y in items.labels]))
     return {"unknown": float((tokens == vocabulary.unknown).mean())}
 
 
@@ -240,12 +261,33 @@ def _stored(
         tokenizer = tokenizer.resolved()
     depends_on = [FORMAT, kind, data.id, tokenizer.id, version("tokenizers")]
     folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:24]
-    if not folder.is_dir():
-        make_folder(folder, lambda new: write(data, tokenizer, new))
-        # The tokenizer's Rust code has freed hundreds of megabytes, which glibc keeps for the process unless told.
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+    cached_folder(folder, "the tokenized corpus", lambda new: _trimmed(data, tokenizer, new, write))
+    with _reading(folder):
+        return folder, parsed((folder / FACTS).read_bytes())
+
+
+def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    with open_new(folder / FACTS) as file:
+        file.write(json.dumps(facts).encode())
+
+
+def _trimmed(
+    data: DataSpec, tokenizer: Tokenizer, new: Path, write: Callable[[DataSpec, Tokenizer, Path], None]
+) -> None:
+    """Tokenize, and free memory: the tokenizer's Rust code has freed hundreds of megabytes, which glibc keeps for the
+    process unless told."""
+    write(data, tokenizer, new)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@contextlib.contextmanager
+def _reading(folder: Path) -> Iterator[None]:
     try:
-        return folder, json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        yield
+    except InputError:
+        raise
+    except PermissionError as error:
+        raise unreadable(folder, "", error) from None
+    except (OSError, EOFError, zipfile.BadZipFile, *DAMAGED):
         raise InputError(f"{folder} is corrupt: delete it and run the command again") from None

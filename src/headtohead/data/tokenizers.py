@@ -13,7 +13,8 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 PAD, UNKNOWN = 0, 1
 SPECIAL = ("<pad>", "<unk>")
 LONGEST_WORD = 2_000_000  # characters
+
+# Byte pairs take a time that grows with the square of a word's length, and a text of Chinese is one word. So a run of
+# 256 characters or more without white space, or of white space alone, is cut into pieces of 32.
+LONG_RUN, PIECE = 256, 32
 
 
 class Vocabulary(abc.ABC):
@@ -132,6 +137,48 @@ def _no_panic() -> Iterator[None]:
         raise _too_long(one_line(error)) from None
 
 
+def _train(tokenizer: HubTokenizer, texts: Iterator[str], trainer: Any) -> None:
+    """Train a tokenizer of the library. Ctrl-C and SIGTERM are heard meanwhile: they wait for the library in the main
+    thread, but not for one that it waits for."""
+    if threading.current_thread() is threading.main_thread():
+        _in_a_thread(lambda: tokenizer.train_from_iterator(texts, trainer))
+    else:
+        with _no_panic():
+            tokenizer.train_from_iterator(texts, trainer)
+
+
+def _in_a_thread(work: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with _no_panic():
+                work()
+        except BaseException as error:  # raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if errors:
+        raise errors[0]
+
+
+def _cut_runs(texts: Iterable[str]) -> Iterator[str]:
+    """The texts in pieces; a text without long runs is one piece."""
+    for text in texts:
+        at = 0
+        for run in _LONG_RUN.finditer(text):
+            yield text[at : run.start()]
+            yield from (text[n : min(n + PIECE, run.end())] for n in range(run.start(), run.end(), PIECE))
+            at = run.end()
+        yield text[at:]
+
+
+_LONG_RUN = re.compile(rf"\S{{{LONG_RUN},}}|\s{{{LONG_RUN},}}")
+
+
 def _too_long(why: str) -> InputError:
     return InputError(f"the text cannot be cut into words ({why}): break its longest line, or set tokenizer=Byte")
 
@@ -160,10 +207,6 @@ def byte_of() -> dict[str, int]:
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(256 + n): b for n, b in enumerate(others)}
-
-
-def _restored(state: Any, exact: bool) -> HubVocabulary:
-    return HubVocabulary(_tokenizer(state), exact)
 
 
 def _tokenizer(state: Any) -> HubTokenizer:
@@ -211,8 +254,7 @@ class Word(Tokenizer):
             special_tokens=list(SPECIAL),
             show_progress=False,
         )
-        with _no_panic():
-            tokenizer.train_from_iterator(_checked(texts), trainer)
+        _train(tokenizer, _checked(texts), trainer)
         return WordVocabulary(tokenizer, exact=False)
 
     def restore(self, state: Any) -> Vocabulary:
@@ -235,8 +277,20 @@ class WordVocabulary(HubVocabulary):
         return re.sub(r" (n't\b|'\w+|[.,;:!?%)\]])", r"\1", words)
 
 
+class LongestVocabulary(HubVocabulary):
+    """The longest piece that fits, from the left."""
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        found = super().encode(["" if _LONG_RUN.search(text) else text for text in texts])
+        for n, text in enumerate(texts):
+            if text and not len(found[n]):
+                found[n] = np.concatenate(super().encode(list(_cut_runs([text]))))
+        return found
+
+
 class Bpe(Tokenizer):
-    """Byte pairs: starts with bytes and joins the most frequent pair of pieces until the vocabulary is full."""
+    """Byte pairs: starts with bytes and joins the most frequent pair of pieces until the vocabulary is full. To learn
+    from text without spaces, such as Chinese, runs of 256 characters or more are cut into pieces of 32."""
 
     equation: ClassVar[str] = "merge the most frequent adjacent pair, vocab − alphabet times"
     reference: ClassVar[str] = "Sennrich et al. 2016; Radford et al. 2019 for the byte level"
@@ -278,8 +332,7 @@ class Bpe(Tokenizer):
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if all_bytes else [],
             show_progress=False,
         )
-        with _no_panic():
-            tokenizer.train_from_iterator(_first(texts, self.sample), trainer)
+        _train(tokenizer, _cut_runs(_first(texts, self.sample)), trainer)
         if self.match == "longest":  # WordPiece without a prefix is greedy from the left
             tokenizer.model = models.WordPiece(
                 tokenizer.get_vocab(), unk_token=unknown, continuing_subword_prefix="", max_input_chars_per_word=1 << 30
@@ -292,7 +345,8 @@ class Bpe(Tokenizer):
         return self.restore(state)
 
     def restore(self, state: Any) -> Vocabulary:
-        return _restored(state, exact=self._exact)
+        kind = LongestVocabulary if self.match == "longest" else HubVocabulary
+        return kind(_tokenizer(state), exact=self._exact)
 
     @property
     def _exact(self) -> bool:

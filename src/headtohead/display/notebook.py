@@ -36,9 +36,9 @@ class Notebook:
     @property
     def console(self) -> Console:
         """A console whose lines stay above the live part."""
-        from rich.console import Console
+        from headtohead.display.console import Console
 
-        return Console(file=_Lines(self.lines), width=WIDTH, highlight=False)  # type: ignore[arg-type]
+        return Console(file=_Lines(self.lines), width=WIDTH)
 
     @contextmanager
     def showing(self, state: Callable[[], Any]) -> Iterator[None]:
@@ -63,10 +63,10 @@ class Notebook:
     def _html(self, state: Any) -> str:
         from html import escape
 
-        from rich.console import Console
+        from headtohead.display.console import Console
 
         text = io.StringIO()
-        Console(file=text, width=WIDTH, highlight=False).print(state)
+        Console(file=text, width=WIDTH).print(state)
         return f"<pre>{escape(''.join(self.lines) + text.getvalue())}</pre>"
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from headtohead.display.reference import settings
+from headtohead.display.catalogue import Catalogue, catalogue, is_spec
 from headtohead.errors import InputError
 from headtohead.model.count import Breakdown, breakdown, count
 from headtohead.model.spec import ModelSpec
 from headtohead.model.transformer import Classifier, LanguageModel
-from headtohead.report.named_runs import about, group_runs
+from headtohead.report.named_runs import about, arm_of, group_runs
 from headtohead.run import store
+from headtohead.run.load import read_record
 from headtohead.run.named import named
 from headtohead.run.studies import find_runs
-from headtohead.training.arm import read_run
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def parameters_of(name: str) -> Parameters:
         counted = count(model.model)
         return Parameters(model.checkpoint, model.spec.arm.model, model.vocabulary.size, classes, counted)
     result = record.require_result()
-    spec = read_run(record.spec)
+    spec = read_record(record)
     vocab, classes = int(result.data["vocabulary"]), len(result.labels) or None
     with torch.device("meta"):  # shapes alone
         made: Any = (
@@ -78,10 +78,22 @@ def parameters_of(name: str) -> Parameters:
 
 
 def settings_of(name: str) -> tuple[str, dict[str, str]]:
-    """The title of a run, and the value of each of its settings."""
+    """The title of a run, and the value of each of its settings. They are read from its JSON, so that no code of a part
+    is executed."""
     record = find_runs(name, store.home())[0]
-    arm = read_run(record.spec).arm
-    return _title(record), {s.name: str(arm.get(s.name)).removesuffix("()") for s in settings()}
+    arm, known = arm_of(record), catalogue()
+    return _title(record), {s.name: known.text(_value(arm, s.name, known)).removesuffix("()") for s in known.settings}
+
+
+def _value(arm: dict[str, Any], path: str, known: Catalogue) -> Any:
+    """The value of a setting. A setting that an old run does not name has its default."""
+    value: Any = arm
+    for name in path.split("."):
+        form = known.form(value) if is_spec(value) else None
+        if not isinstance(value, dict) or (name not in value and (form is None or name not in form.knobs)):
+            raise InputError("run.json does not hold a run's spec: it was not written by headtohead")
+        value = value[name] if name in value or form is None else form.knobs[name]
+    return value
 
 
 def _title(record: store.Record) -> str:

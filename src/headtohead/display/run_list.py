@@ -15,7 +15,7 @@ from headtohead.outcome.metrics import main_figure
 from headtohead.run import store
 from headtohead.run.studies import find_study, read_study, study_folders
 
-STATES = ("complete", "diverged", "failed", "running", "stopped", "unreadable")
+STATES = ("complete", "diverged", "failed", "running", "stopped", "damaged", "unreadable")
 WHOLE = ("seed", "threads")  # fields whose values are whole numbers
 
 
@@ -53,8 +53,9 @@ def _listed(record: store.Record, known: Catalogue) -> Listed:
         state = record.state
         return _described(record, state, known)
     except InputError as error:
-        row = {"run": record.id, "state": "unreadable", "what": str(error), "result": ""}
-        return Listed(row, None, (record.id[:8], "unreadable", "", "", "", str(error), ""))
+        state = "damaged" if record.has_result and record.damage else "unreadable"
+        row = {"run": record.id, "state": state, "what": str(error), "result": ""}
+        return Listed(row, None, (record.id[:8], state, "", "", "", str(error), ""))
 
 
 def _described(record: store.Record, state: str, known: Catalogue) -> Listed:

@@ -225,9 +225,9 @@ def analysis_lines(event: Analysed) -> list[str]:
 @contextmanager
 def study_screen(metric: str, console: Console | None = None, *, quiet: bool = False) -> Iterator[Screen]:
     """A screen that suits where this runs: a live table in a terminal or notebook, lines elsewhere."""
-    from rich.console import Console as RichConsole
+    from headtohead.display.console import Console as OwnConsole
 
-    console = console or RichConsole(stderr=True, highlight=False)
+    console = console or OwnConsole(stderr=True)
     if quiet:
         yield QuietScreen(metric, console)
     elif in_notebook():

@@ -70,11 +70,12 @@ class QuietRunScreen(RunScreen):
 @contextmanager
 def run_screen(runs: int = 1, console: Console | None = None, *, quiet: bool = False) -> Iterator[RunScreen]:
     """A screen that suits where this runs: bars in a terminal or notebook, lines elsewhere."""
-    from rich.console import Console as RichConsole
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    console = console or RichConsole(stderr=True, highlight=False)
+    from headtohead.display.console import Console as OwnConsole
+
+    console = console or OwnConsole(stderr=True)
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -29,11 +31,11 @@ def card(trained: Trained, architecture: str, notes: list[str], trusted: bool) -
         "- headtohead",
         "---",
         "",
-        f"# {title}",
+        f"# {plain(title)}",
         "",
         f"{_description(trained)} It is a `{architecture}`.",
         "",
-        *(f"> {note}\n" for note in notes),
+        *(f"> {plain(note)}\n" for note in notes),
         "```python",
         f"from transformers import {AUTO[trained.task]}, AutoTokenizer",
         "",
@@ -58,10 +60,9 @@ def _description(trained: Trained) -> str:
     result = trained.record.result
     read = result.data.get("sets", {}).get("train", {}).get("tokens") if result else None
     steps = f"{trained.step or 0:,} steps" + (f" over {read:,} tokens of text" if read else "")
-    labels = f" Classes: {', '.join(trained.labels)}." if trained.labels else ""
-    return (
-        f"{kind[trained.task]}, trained with headtohead on {_corpus(arm)}, seed {trained.spec.seed}, {steps}.{labels}"
-    )
+    labels = f" Classes: {', '.join(map(plain, trained.labels))}." if trained.labels else ""
+    where = plain(_corpus(arm))
+    return f"{kind[trained.task]}, trained with headtohead on {where}, seed {trained.spec.seed}, {steps}.{labels}"
 
 
 def _corpus(arm: Arm) -> str:
@@ -79,7 +80,7 @@ def _figures(result: Result) -> list[str]:
     rows = [[name, *(_number(values.get(f"{name}/{figure}")) for figure in figures)] for name in sets]
     head = ["set", *figures]
     table = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
-    warnings = [f"- {warning}" for warning in result.warnings]
+    warnings = [f"- {plain(warning)}" for warning in result.warnings]
     return [
         "## Figures",
         "",
@@ -89,8 +90,30 @@ def _figures(result: Result) -> list[str]:
     ]
 
 
+def plain(text: str) -> str:
+    """Text of other people as text: neither Markdown, nor HTML, nor another line."""
+    text = html.escape(_one_line(text), quote=False)
+    return re.sub(r"([\\`*_\[\]{}<>#|!~])", r"\\\1", text)
+
+
+def code(text: str) -> str:
+    """Text as Markdown shows code, in as many backticks as it takes."""
+    text, fence = _one_line(text), _fence(text, 1)
+    return f"{fence} {text} {fence}" if len(fence) > 1 else f"{fence}{text}{fence}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _fence(text: str, least: int) -> str:
+    """More backticks than the text has in a row."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    return "`" * max(least, longest + 1)
+
+
 def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(map(plain, cells))} |"
 
 
 def _number(value: float | None) -> str:
@@ -105,7 +128,9 @@ def _training(trained: Trained) -> list[str]:
     words += [word for d in changed for word in ("--set", f"{d.path}={_as_typed(d.right)}")]
     words += ["--seed", str(trained.spec.seed)] if trained.spec.seed else []
     words += ["--threads", str(trained.spec.threads)] if trained.spec.threads > 1 else []
-    return ["## Training", "", "```sh", shlex.join(words), "```", ""]
+    command = shlex.join(words)
+    fence = _fence(command, 3)
+    return ["## Training", "", f"{fence}sh", command, fence, ""]
 
 
 def _as_typed(value: Any) -> Any:
@@ -119,7 +144,7 @@ def _as_typed(value: Any) -> Any:
 
 def _model(trained: Trained) -> list[str]:
     spec = trained.spec.arm.model
-    changed = [f"- `{d.path}` = `{d.right}`" for d in ModelSpec().diff(spec)]
+    changed = [f"- `{d.path}` = {code(str(d.right))}" for d in ModelSpec().diff(spec)]
     parameters = sum(p.numel() for p in trained.model.parameters())
     return [
         "## Model",

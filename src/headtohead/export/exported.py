@@ -23,6 +23,7 @@ import torch
 from safetensors.torch import save
 
 from headtohead.data.pretrained_checkpoints import CONFIG, WEIGHTS, find
+from headtohead.disk.writing import write_whole
 from headtohead.errors import InputError, Unavailable, describe
 from headtohead.export.bundle import bundled
 from headtohead.export.card import AUTO, card
@@ -32,6 +33,7 @@ from headtohead.pretrained.architectures import Config, Weights, portable
 from headtohead.run.load import Trained
 from headtohead.run.named import opened
 from headtohead.spec import Part, Spec
+from headtohead.spec.userfiles import run_source
 
 CODE = "modeling_headtohead.py"
 MARK = "# -- the parts of the model are inserted here"
@@ -76,8 +78,8 @@ def export(run: Trained | str, folder: str | os.PathLike[str]) -> Exported:
     written.files["README.md"] = card(trained, written.architecture, notes, trusted=not written.stock)
     with _complete_or_absent(into) as temporary:
         for name, text in written.files.items():
-            (temporary / name).write_text(text, encoding="utf-8")
-        (temporary / WEIGHTS).write_bytes(save(written.weights, {"format": "pt"}))
+            write_whole(temporary / name, text)
+        write_whole(temporary / WEIGHTS, save(written.weights, {"format": "pt"}))
         difference = _difference(trained, temporary, written)
     return Exported(into, written.architecture, written.stock, tuple(notes), difference)
 
@@ -218,7 +220,7 @@ def _difference(trained: Trained, folder: Path, written: Written) -> float | Non
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        home = transformers if written.stock else _run(folder / CODE)
+        home = transformers if written.stock else _run(folder / CODE, written.files[CODE])
         theirs = getattr(home, written.architecture).from_pretrained(folder, local_files_only=True).eval()
     except Exception as error:  # a part in a user's file may raise anything
         raise InputError(
@@ -241,12 +243,12 @@ def _difference(trained: Trained, folder: Path, written: Written) -> float | Non
     return difference
 
 
-def _run(path: Path) -> ModuleType:
-    """Run the file as transformers does."""
+def _run(path: Path, source: str) -> ModuleType:
+    """Run the file that was just written, as transformers does."""
     module = ModuleType("headtohead_exported")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # transformers finds the file of a class here
-    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), vars(module))
+    run_source(module, source, str(path))
     return module
 
 

@@ -44,11 +44,12 @@ def load_folder(folder: Path) -> HubModel:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        safe = {"local_files_only": True, "trust_remote_code": False}  # without False, transformers asks on a terminal
+        config = transformers.AutoConfig.from_pretrained(folder, **safe)
         kind, task = _kind(transformers, config)
-        options = {"local_files_only": True, "use_safetensors": True, "attn_implementation": "eager"}
+        options = {"use_safetensors": True, "attn_implementation": "eager", **safe}
         model, loaded = kind.from_pretrained(folder, output_loading_info=True, **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
     except Exception as error:  # of any kind: transformers, the files or the disk
         raise InputError(
             f"{folder} has no Hugging Face model with safetensors and a tokenizer ({one_line(error)}): "

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headtohead.errors import InputError
+from headtohead.figures.policy import policy
 from headtohead.interpret.bins import bin_edges, binned
 from headtohead.interpret.maps import Maps
 from headtohead.interpret.summary import numbers
@@ -53,6 +54,7 @@ def _template() -> Any:
     environment = Environment(
         loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.globals["policy"] = policy
     return environment.get_template("attention.html")
 
 

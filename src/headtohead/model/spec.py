@@ -67,14 +67,14 @@ class HeadSpec(Spec):
 class ModelSpec(Spec):
     """The sizes and parts of a model. Vocabulary and classes come with the data."""
 
-    width: int = knob(default=64, ge=1, help="D, width of the residual stream")
-    heads: int = knob(default=2, ge=1, help="number of query heads")
+    width: int = knob(default=64, ge=1, le=1 << 16, help="D, width of the residual stream")
+    heads: int = knob(default=2, ge=1, le=1 << 16, help="number of query heads")
     kv_heads: int | None = knob(
         default=None, ge=1, help="number of key and value heads; none: as many as heads; 1: multi-query attention"
     )
     head_width: int | None = knob(default=None, ge=1, help="d, width of one head; none: width / heads")
-    layers: int = knob(default=4, ge=1, help="number of blocks")
-    block: int = knob(default=32, ge=1, help="longest text, in tokens")
+    layers: int = knob(default=4, ge=1, le=10_000, help="number of blocks")
+    block: int = knob(default=32, ge=1, le=1 << 20, help="longest text, in tokens")
     dropout: float = knob(default=0.0, ge=0, lt=1, help="dropout of embeddings, attention weights and sublayer outputs")
     biases: Biases = knob(default=Biases(), help="which attention projections learn a bias")
     tied: bool = knob(default=False, help="the language model's head uses the weights of the token embedding")
@@ -104,3 +104,8 @@ class ModelSpec(Spec):
     def dims(self) -> Dims:
         d = self.head_width or self.width // self.heads
         return Dims(width=self.width, heads=self.heads, head_width=d, layers=self.layers, block=self.block)
+
+    def least_weights(self, vocab: int) -> int:
+        """Fewer weights than a model with a vocabulary has: token embedding, queries and output projections."""
+        dims = self.dims
+        return self.width * (vocab + 2 * dims.layers * dims.heads * dims.head_width)

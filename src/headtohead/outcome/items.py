@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from headtohead.data.stored_json import DAMAGED, unreadable
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import figure_of, sets_of
 from headtohead.run import files
-from headtohead.run.results import DAMAGED
-from headtohead.run.store import Record, unreadable
+from headtohead.run.store import Record
 from headtohead.stats import ALPHA, LEAST_PAIRS, CrossedTest, ItemTest, crossed, mcnemar, over_clusters
 from headtohead.stats.clusters import MOST_DOCUMENTS, MOST_STRETCHES, OUTSIDE, groups, merged, stretches
 

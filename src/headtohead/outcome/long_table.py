@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from headtohead import __version__
+from headtohead.disk.writing import open_new, write_whole
 from headtohead.errors import InputError, Unavailable
 from headtohead.outcome.outcome import Outcome, RunRow
 from headtohead.run import files
@@ -79,9 +80,9 @@ def _figures(outcome: Outcome, title: str, arm: str, row: RunRow, items: bool) -
     record = Record.at(outcome.home, row.run)
     label: dict[str, Any] = {"table": title, "arm": arm, "seed": row.seed, "run": row.run}
     found: list[tuple[str, int, str, Any]] = []
-    for line in record.metrics:
+    for line in record.metrics if row.status != "damaged" else ():
         found += [("training", line.get("step", 0), name, value) for name, value in line.items() if "/" in name]
-    result = record.result if row.status != "failed" else None
+    result = record.result if row.status not in ("failed", "damaged") else None
     if result is not None:
         found += [("result", result.weights_of, name, value) for name, value in result.values.items()]
         if math.isfinite(row.value) and outcome.metric not in result.values:  # several test sets that count as one
@@ -134,11 +135,13 @@ def export_table(
         try:
             os.chmod(temporary, 0o755)
             if format == "parquet":
-                made.to_parquet(temporary / "long.parquet", index=False)
+                with open_new(temporary / "long.parquet") as file:
+                    made.to_parquet(file, index=False)
             else:
-                made.to_csv(temporary / "long.csv", index=False, lineterminator="\n", encoding="utf-8")
+                with open_new(temporary / "long.csv") as file:
+                    made.to_csv(file, index=False, lineterminator="\n", encoding="utf-8")
             for name, text in texts.items():
-                (temporary / name).write_text(text, encoding="utf-8", newline="")
+                write_whole(temporary / name, text)
             if into.is_dir():
                 into.rmdir()
             os.replace(temporary, into)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headtohead.outcome.equivalents import Lengths, Worth
 
 ENDED = ("complete", "diverged", "collapsed")  # states of a run that has a result
-TO_COME = ("missing", "running", "stopped")  # states of a run that is not trained to its end yet
+TO_COME = ("missing", "running", "stopped", "damaged")  # states of a run that is to be trained to its end
 
 
 def load_outcome(folder: Path) -> Outcome:
@@ -46,7 +46,7 @@ class RunRow:
     arm: str
     seed: int
     run: str
-    status: str  # complete, diverged, collapsed, failed, running, stopped, missing
+    status: str  # complete, diverged, collapsed, failed, running, stopped, missing, damaged
     why: str  # why there is no value
     value: float
     parameters: int | None = None
@@ -160,12 +160,11 @@ class Verdicts:
         """The table as a terminal shows it."""
         import io
 
-        from rich.console import Console
-
+        from headtohead.display.console import Console
         from headtohead.display.study import show
 
         out = io.StringIO()
-        show(self, Console(file=out, width=100, highlight=False))
+        show(self, Console(file=out, width=100))
         return out.getvalue()
 
     def to_json(self) -> dict[str, Any]:
@@ -237,7 +236,8 @@ class Outcome:
         try:
             return self._read(RunRow(arm, seed, run, "failed", "", math.nan), record)
         except InputError as error:
-            return RunRow(arm, seed, run, "failed", str(error), math.nan)
+            status = "damaged" if record.has_result and record.damage else "failed"
+            return RunRow(arm, seed, run, status, str(error), math.nan)
         except (KeyError, TypeError, ValueError):
             why = f"{record.folder / files.RESULT} is not whole: set it aside and train again"
             return RunRow(arm, seed, run, "failed", why, math.nan)
@@ -482,6 +482,13 @@ class Outcome:
         if self.changes_tokens and windows is not None:
             yield f"evaluate.windows={windows} is other text for other tokens: leave it out to compare on all of it"
         yield from dict.fromkeys(f"no test over texts: {trouble}" for trouble in self._torn)
+        shown = {row.run for rows in (control, *variants.values()) for row in rows}  # their damage is told with them
+        for run in self.record.runs:
+            record = Record.at(self.home, run)
+            if run not in shown and record.has_result and record.damage:
+                yield record.damage_text
+            elif run not in shown and record.lost_result:
+                yield f"run {run}: {record.lost_result}; continue it: h2h train --resume {run}"
         if len(measured) > 1:
             yield f"{' and '.join(measured.values())} were measured on different texts: their figures do not compare"
         for arm, rows in variants.items():

@@ -433,6 +433,8 @@ def own_spec(config: Config) -> ModelSpec:
 
 def portable(data: Any) -> Any:
     """A spec's JSON without the files of a user's parts, which do not exist elsewhere and must not be run."""
+    if isinstance(data, list | tuple):
+        return [portable(value) for value in data]
     if not isinstance(data, dict):
         return data
     return {name: portable(value) for name, value in data.items() if name not in ("file", "source")}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headtohead.disk.writing import write_whole
 from headtohead.errors import InputError
 from headtohead.figures.style import ARMS, GRID, INK, QUIET, looks
 from headtohead.puzzles.reach import Array
@@ -31,7 +33,9 @@ def save(figure: Figure, file: str | Path) -> Path:
     metadata = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
     try:
         with looks(STYLE):
-            figure.savefig(path, dpi=110, metadata=metadata)
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=path.suffix.lower()[1:], dpi=110, metadata=metadata)
+        write_whole(path, drawn.getvalue())
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; give another path") from None
     return path

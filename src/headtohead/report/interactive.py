@@ -7,18 +7,21 @@ the step that is looked at. templates/curves.js sets them, from a mouse, a finge
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import re
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from headtohead.data.wheels import cache_folder
+from headtohead.data.cache import cache_folder, on_stderr
 from headtohead.errors import InputError
 from headtohead.figures.style import ARMS, DASHES, GRID, INK, QUIET
 from headtohead.report.study_curves import Along
 from headtohead.run import store
 
 HEIGHT = 330  # pixels
+MARK = "// sha256 "  # before the checksum in the last line of the cached script
 SNIPPET = "window.vegaEmbed = vegaEmbed;"  # what curves.js calls; it brings Vega and Vega-Lite
 SHOWN = "indexof(shown, datum.arm) >= 0 && datum.step >= firstStep && datum.step <= lastStep"
 
@@ -112,12 +115,29 @@ def vega() -> str:
     it takes longer than the rest of the page."""
     made_by = version("vl-convert-python")
     path = cache_folder() / "vega" / f"{made_by}.js"
-    if path.is_file():
-        return path.read_text(encoding="utf-8")
+    found = _read_script(path)
+    if found is not None:
+        return found
     import vl_convert
 
     # escape what would end the script
     script = re.sub("</(?=script)", r"<\\/", vl_convert.javascript_bundle(SNIPPET), flags=re.IGNORECASE)
     with contextlib.suppress(InputError):  # without a cache it only takes longer
-        store.write_whole(path, script)
+        store.write_whole(path, f"{script}\n{MARK}{_sum(script)}\n")
     return script
+
+
+def _read_script(path: Path) -> str | None:
+    """The cached script; None if it is absent or does not match the checksum in its last line."""
+    try:
+        script, _, mark = path.read_text(encoding="utf-8").rstrip("\n").rpartition("\n")
+    except (OSError, ValueError):
+        return None
+    if mark == f"{MARK}{_sum(script)}":
+        return script
+    on_stderr(f"{path} is damaged: made again")
+    return None
+
+
+def _sum(script: str) -> str:
+    return hashlib.sha256(script.encode()).hexdigest()

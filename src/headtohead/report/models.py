@@ -24,6 +24,7 @@ from headtohead.run import files
 from headtohead.run.load import Trained, load_trained, snapshot_steps
 from headtohead.run.store import Record
 from headtohead.spec import Spec
+from headtohead.spec.trust import NotApproved
 from headtohead.training.tasks import task_of
 
 T = TypeVar("T")
@@ -80,6 +81,13 @@ class _Look:
     def attempt(self, what: str, arm: str, make: Callable[[], T]) -> T | None:
         try:
             return make()
+        except NotApproved:
+            self.failed = True
+            self.absent[what] = (
+                "Left out where the code of a part is not approved: "
+                f"h2h trust {self.outcome.folder.name} shows it and asks."
+            )
+            return None
         except Exception as error:  # the page is written even if a model fails
             self.failed = True
             said = f"{arm}: {describe(error)}"

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from headtohead.figures.policy import policy
 from headtohead.figures.style import svg
 from headtohead.outcome.metrics import UNITS, figure_of, text_of
 from headtohead.outcome.outcome import Outcome, Verdicts
@@ -40,7 +41,7 @@ def _templates() -> Any:
         lstrip_blocks=True,
     )
     functions = (text_of, amount, between, difference_text, share_text, word, p_text, r_text, parameters_text)
-    made.globals |= {"analysis_text": analysis_text, "floor_line": _floor_line}
+    made.globals |= {"analysis_text": analysis_text, "floor_line": _floor_line, "policy": policy}
     made.globals |= {f.__name__: f for f in functions}
     return made
 

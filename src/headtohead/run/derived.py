@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead import __version__
-from headtohead.data.wheels import cache_folder
+from headtohead.data.cache import cache_folder, on_stderr
 from headtohead.errors import InputError
 from headtohead.run import store
 
@@ -57,12 +58,25 @@ def package_digest() -> str:
 
 
 def _read(path: Path, digest: str) -> Any:
+    if not os.path.lexists(path):
+        return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         valid = content["digest"] == digest and content["checksum"] == _checksum(content["value"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # absent, or damaged
-        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        valid = False
+    if not valid:
+        on_stderr(f"{path} is damaged: made again")
     return content["value"] if valid else None
+
+
+def is_sound(path: Path) -> bool:
+    """Whether a file of derived values matches its own checksum."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return content["checksum"] == _checksum(content["value"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _checksum(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import safetensors
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from headtohead.data.stored_json import DAMAGED, parsed
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError
 from headtohead.model.transformer import Classifier, LanguageModel
@@ -99,8 +99,8 @@ def load_steps(record: Record, steps: Iterable[int | None]) -> Iterator[Trained]
 def _vocabulary(record: Record, spec: RunSpec) -> Vocabulary:
     path = record.folder / files.TOKENIZER
     try:
-        return spec.arm.tokenizer.restore(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, InputError) as error:
+        return spec.arm.tokenizer.restore(parsed(path.read_bytes()))
+    except (OSError, InputError, *DAMAGED) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{path} cannot be read ({reason}): set the run's folder aside and train again") from None
 

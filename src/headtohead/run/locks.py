@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.stored_json import DAMAGED
 from headtohead.errors import InputError
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 from headtohead.run.studies import StudyRecord
 
 NAMES = {
@@ -88,14 +90,21 @@ def _short(value: Any) -> str:
 def read_lock(folder: Path) -> LockedPlan | None:
     """The locked plan of a study; None if it has none."""
     path = folder / files.LOCKED
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
+    remedy = "restore it, or work without a locked plan"
+    data = store.read_json(path, remedy)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        complete = data["plan"].keys() >= {f.name for f in fields(LockedPlan)} and isinstance(data["hash"], str)
+    except DAMAGED:
+        complete = False
+    if not complete:
+        raise store.unreadable(path, remedy)
+    try:
         plan = LockedPlan.from_json(data["plan"])
         unchanged = plan.hash == data["hash"]
-    except (OSError, *DAMAGED):
-        raise store.unreadable(path, "restore it, or work without a locked plan") from None
+    except DAMAGED:
+        unchanged = False
     if not unchanged:
         raise InputError(f"{path} was changed after it was locked: restore it, or delete it to work without it")
     return plan
@@ -103,7 +112,7 @@ def read_lock(folder: Path) -> LockedPlan | None:
 
 def write_lock(folder: Path, plan: LockedPlan, when: str) -> Path:
     path = folder / files.LOCKED
-    store.write_whole(path, store.to_text({"hash": plan.hash, "locked": when, "plan": plan.to_json()}))
+    store.write_json(path, {"hash": plan.hash, "locked": when, "plan": plan.to_json()})
     return path
 
 

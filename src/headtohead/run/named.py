@@ -14,7 +14,7 @@ from headtohead.model.init import Seeded
 from headtohead.model.spec import ModelSpec
 from headtohead.model.transformer import Classifier, LanguageModel, Trunk
 from headtohead.pretrained.architectures import Read, read
-from headtohead.run import store
+from headtohead.run import files, store
 from headtohead.run.load import Trained, load_trained
 from headtohead.run.store import Record
 from headtohead.run.studies import find_runs, other_seeds
@@ -106,4 +106,11 @@ def seeds_of(name: str) -> list[store.Record]:
     complete = [r for r in found if r.result is not None and r.result.is_complete]
     if not complete:
         raise InputError(f"{name} has no complete run: continue it first: h2h train --resume {found[0].id}")
-    return sorted(complete, key=lambda r: r.spec["seed"])
+    return sorted(complete, key=_seed)
+
+
+def _seed(record: Record) -> int:
+    seed = record.spec.get("seed")
+    if not isinstance(seed, int):
+        raise store.unreadable(record.folder / files.RUN, "train again")
+    return seed

@@ -9,6 +9,9 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from headtohead.data.stored_json import DAMAGED as DAMAGED
+from headtohead.data.stored_json import check_types
+
 
 @dataclass(frozen=True)
 class JsonObject:
@@ -19,12 +22,11 @@ class JsonObject:
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Read a JSON object. Raises one of `DAMAGED` if it is not one, or lacks a key."""
+        """Read a JSON object. Raises one of `DAMAGED` if it is not one, lacks a key, or has a value of a wrong type."""
         known = {f.name for f in dataclasses.fields(cls)}
-        return cls(**{key: value for key, value in data.items() if key in known})
-
-
-DAMAGED = (ValueError, KeyError, TypeError, AttributeError)  # raised by `from_json` of a damaged file
+        made = cls(**{key: value for key, value in data.items() if key in known})
+        check_types(made)
+        return made
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,18 @@ class Result(JsonObject):
         best = data.get("best")
         older = {"ended": data["status"], "weights_of": data["steps"]}  # what these keys mean where they are missing
         result = super().from_json({**older, **data, "best": None if best is None else Best.from_json(best)})
-        if not isinstance(result.values, dict) or not isinstance(result.data, dict):
-            raise TypeError("values and data are JSON objects")
+        if not all(value is None or isinstance(value, int | float | list) for value in result.values.values()):
+            raise TypeError("values are numbers or lists")
+        if not all(isinstance(label, str) for label in result.labels):
+            raise TypeError("labels are texts")
         return result
+
+
+@dataclass(frozen=True)
+class Failure(JsonObject):
+    """failed.json: why a run failed."""
+
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

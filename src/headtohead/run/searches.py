@@ -5,14 +5,14 @@ Imports no torch.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from headtohead.data.stored_json import DAMAGED
 from headtohead.errors import InputError
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 
 FORMAT = 1
 
@@ -65,10 +65,12 @@ class SearchRecord(JsonObject):
 
 def read_search(folder: Path) -> SearchRecord:
     path = folder / files.SEARCH
+    data = store.read_json(path, "search again")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         record = SearchRecord.from_json(data) if data["format"] == FORMAT else None
-    except (OSError, *DAMAGED):
+        if record is not None:
+            record.best  # noqa: B018  # raises StopIteration if no trial has the chosen number
+    except (StopIteration, *DAMAGED):
         raise store.unreadable(path, "search again") from None
     if record is None:
         raise InputError(f"{path} was written by another version of headtohead: set it aside and search again")
@@ -76,4 +78,4 @@ def read_search(folder: Path) -> SearchRecord:
 
 
 def write_search(folder: Path, record: SearchRecord) -> None:
-    store.write_whole(folder / files.SEARCH, store.to_text(record.to_json()))
+    store.write_json(folder / files.SEARCH, record.to_json())

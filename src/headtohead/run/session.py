@@ -7,7 +7,6 @@ and reaches the same bits: batches, dropout and schedules are functions of the s
 from __future__ import annotations
 
 import io
-import json
 import math
 import signal
 import threading
@@ -24,8 +23,11 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from headtohead.data.stored_json import DAMAGED, parsed
+from headtohead.disk import checksums
+from headtohead.disk.writing import remove, sync_folder
 from headtohead.errors import InputError, PartFailed, failure, is_out_of_memory, is_users
-from headtohead.run import files, store
+from headtohead.run import files, seal, store
 from headtohead.run.checkpoint import MetricsFile, load_checkpoint, save_checkpoint
 from headtohead.run.events import Evaluated, Event, Failed, Finished, Progress, Started, Stopped
 from headtohead.run.machine import environment, keep_memory, peak_mb
@@ -62,6 +64,13 @@ class Stop:
     """Whether the user has asked to stop."""
 
     asked: bool = False
+    preparing: bool = False  # there is nothing to save yet
+
+    def request(self) -> None:
+        """Stop after the current step. A run that is still being prepared stops at once."""
+        self.asked = True
+        if self.preparing:
+            raise KeyboardInterrupt
 
 
 def execute(spec: RunSpec, where: Path, options: Options | None = None, stop: Stop | None = None) -> Iterator[Event]:
@@ -72,12 +81,14 @@ def execute(spec: RunSpec, where: Path, options: Options | None = None, stop: St
     record = Record.at(where, spec.id)
     finished = Finished(spec.id, str(record.folder), already=True)
     if record.has_ended:
+        store.clear_ended(record.folder)
         yield finished
         return
     with store.lock(record.folder), stop_on_signals() if stop is None else nullcontext(stop) as stopping:
         if record.has_ended:  # another process finished it while this one waited for the lock
             yield finished
             return
+        store.make_room(record.folder)
         with _two_line_errors(spec):
             yield from _Session(spec, record.folder, options).run(stopping)
 
@@ -107,7 +118,7 @@ def stop_on_signals() -> Iterator[Stop]:
     def request(_number: int, _frame: Any) -> None:
         if stop.asked:
             raise KeyboardInterrupt
-        stop.asked = True
+        stop.request()
 
     before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -138,13 +149,19 @@ class _Session:
     began: float = field(default_factory=time.monotonic)
     flops: int = 0  # of one step
     learning_bytes: int = 0  # gradients and optimizer, at the end
+    written: dict[str, list[Any]] = field(default_factory=dict)  # checksums of snapshots, by name
+    best_written: dict[str, list[Any]] = field(default_factory=dict)  # checksum of the best weights so far
     damaged: list[str] = field(default_factory=list)  # messages about damaged checkpoints
     warnings: list[str] = field(default_factory=list)  # about the arm
 
     def run(self, stop: Stop) -> Iterator[Event]:
         keep_memory()
         torch.set_num_threads(self.spec.threads)
-        task = task_of(self.spec.arm)
+        stop.preparing = True  # tokenizing a large corpus takes minutes
+        try:
+            task = task_of(self.spec.arm)
+        finally:
+            stop.preparing = False
         plan = Plan.of(task)
         model = task.build(self.spec.seed).to(self.spec.device)
         first = FirstStep.of(task, model, self.spec.seed, self.spec.device)
@@ -250,6 +267,7 @@ class _Session:
                     self.best = Best(f"{name}/{figure}", value, done)
                     if self.spec.arm.evaluate.keep == "best":
                         store.write_whole(self.folder / files.BEST_WEIGHTS, _weights(model))
+                        self.best_written = checksums.sums_of(self.folder, [files.BEST_WEIGHTS])
                 break
         self.seconds_at[str(done)] = self.seconds
         self._write(done, values, lines, tracker)
@@ -272,21 +290,24 @@ class _Session:
         content = store.to_text(self.spec.to_json())
         if path.is_file() and path.read_bytes() != content.encode():
             try:
-                stored = read_run(json.loads(path.read_bytes()), self.folder / files.CODE)
+                stored = read_run(parsed(path.read_bytes()), self.folder / files.CODE)
                 same = stored.id == self.spec.id  # with another path to the same data
-            except ValueError:
+            except DAMAGED:
                 same = False
             if not same:
                 store.set_aside(path)
         store.write_whole(path, content)
         store.write_whole(self.folder / files.ENVIRONMENT, store.to_text(environment(self.spec).to_json()))
-        (self.folder / files.FAILURE).unlink(missing_ok=True)
+        remove(self.folder / files.FAILURE)
 
     def _save(self, model: nn.Module, trainer: Trainer, lines: MetricsFile) -> None:
         """Write a checkpoint."""
         lines.sync()
         facts = {
             "lines": lines.written,
+            "metrics": lines.digest.hexdigest(),
+            "files": self.written,
+            "best_file": self.best_written,
             "pending": self.pending,
             "best": self.best and self.best.to_json(),
             "seconds": self.seconds,
@@ -301,12 +322,15 @@ class _Session:
             return MetricsFile(self.folder / files.METRICS, 0)
         self.pending, self.seconds = facts["pending"], facts["seconds"]
         self.best = facts["best"] and Best.from_json(facts["best"])
-        self.seconds_before, self.seconds_at = self.seconds, facts.get("seconds_at", {})
+        self.seconds_before, self.seconds_at = self.seconds, facts["seconds_at"]
+        self.written, self.best_written = facts["files"], facts["best_file"]
         return MetricsFile(self.folder / files.METRICS, facts["lines"])
 
     def _snapshot(self, done: int, plan: Plan, model: nn.Module) -> None:
         if done in plan.snapshots:
-            store.write_whole(self.folder / files.SNAPSHOTS / files.snapshot(done), _weights(model))
+            name = f"{files.SNAPSHOTS}/{files.snapshot(done)}"
+            store.write_whole(self.folder / name, _weights(model))
+            self.written |= checksums.sums_of(self.folder, [name])
 
     def _conclude(self, task: Task, model: nn.Module, ended: Ended, lines: MetricsFile) -> Result:
         """Evaluate the final weights, the test sets included, and write the result after all other files."""
@@ -315,7 +339,7 @@ class _Session:
         items: dict[str, np.ndarray] = {}
         kept = ended.step
         if ended.status == "complete" and self.spec.arm.evaluate.keep == "best" and self.best is not None:
-            model.load_state_dict(load((self.folder / files.BEST_WEIGHTS).read_bytes()))
+            model.load_state_dict(self._best_weights())
             kept = self.best.step
         if ended.status == "complete":
             for name in task.sets(tests=self.spec.arm.evaluate.tests):
@@ -328,7 +352,8 @@ class _Session:
             store.write_whole(self.folder / files.WEIGHTS, _weights(model))
         store.write_whole(self.folder / files.TOKENIZER, store.to_text(task.vocabulary.state()))
         store.write_whole(self.folder / files.ITEMS, _npz(items))
-        store.write_whole(self.folder / files.TIMES, store.to_text(self._times(ended.step).to_json()))
+        times = seal.times_of(self.folder, self.spec.id, store.plain(self._times(ended.step).to_json()))
+        store.write_whole(self.folder / files.TIMES, store.to_text(times))
         result = Result(
             status=ended.status,
             ended=ended.status if ended.status == "complete" else f"{ended.status} at step {ended.step}",
@@ -343,10 +368,26 @@ class _Session:
             data=task.facts(),
             warnings=self.warnings,
         )
-        store.write_whole(self.folder / files.RESULT, store.to_text(result.to_json()))
-        for name in (files.CHECKPOINT, files.OLD_CHECKPOINT, files.BEST_WEIGHTS):
-            (self.folder / name).unlink(missing_ok=True)
+        lines.sync()
+        sealed = seal.result_of(self.folder, self.spec.id, store.plain(result.to_json()), self.written)
+        for folder in (self.folder / files.SNAPSHOTS, self.folder):
+            sync_folder(folder) if folder.is_dir() else None
+        store.write_whole(self.folder / files.RESULT, store.to_text(sealed))
+        store.clear_ended(self.folder)
         return result
+
+    def _best_weights(self) -> dict[str, Tensor]:
+        """The best weights so far. If their file is damaged, the run has to start again."""
+        problem = checksums.damage(self.folder, self.best_written) if self.best_written else "it is missing"
+        if problem:
+            for name in (files.BEST_WEIGHTS, files.CHECKPOINT, files.OLD_CHECKPOINT):
+                if (self.folder / name).exists():
+                    store.set_aside(self.folder / name)
+            raise store.Damaged(
+                f"the best weights of run {self.spec.id} are damaged ({problem}): they and the checkpoints are set "
+                "aside; give the same command again to train the run from the start"
+            )
+        return load((self.folder / files.BEST_WEIGHTS).read_bytes())
 
     def _times(self, steps: int) -> Times:
         return Times(

@@ -11,18 +11,18 @@
                         LOCK           held by the process that trains the run
     <home>/audits/      results of audits
 
-The folders of two machines are merged by copying. A file that is corrupt, or not written by headtohead, is renamed: it
-is neither read nor deleted.
+The folders of two machines are merged by copying. A run that has ended has checksums of its files (seal.py). A file or
+run that does not match is named and not used; it is renamed, never deleted.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import math
 import os
-import tempfile
+import re
+import stat
 import zipfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -32,9 +32,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import BaseFileLock, FileLock, Timeout
 
+from headtohead.data.cache import checked, on_stderr
+from headtohead.data.stored_json import DAMAGED, parsed
+from headtohead.data.stored_json import Damaged as Damaged
+from headtohead.data.stored_json import read_json as read_json
+from headtohead.data.stored_json import unreadable as unreadable
+from headtohead.disk import checksums
+from headtohead.disk.writing import ASIDE, free_name, remove
+from headtohead.disk.writing import UNFINISHED as UNFINISHED
+from headtohead.disk.writing import clear_unfinished as clear_unfinished
+from headtohead.disk.writing import one_line_write_errors as one_line_write_errors
+from headtohead.disk.writing import set_aside as set_aside
+from headtohead.disk.writing import write_whole as write_whole
 from headtohead.errors import InputError, Unavailable, nearest
-from headtohead.run import files
-from headtohead.run.results import DAMAGED, Environment, JsonObject, Result, Times
+from headtohead.run import files, seal
+from headtohead.run.results import Environment, Failure, JsonObject, Result, Times
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,67 +58,6 @@ def home() -> Path:
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise Unavailable(f"{folder} is a file, not a folder: set HEADTOHEAD_HOME to a folder of yours")
     return folder
-
-
-UNFINISHED = ".unfinished"
-FORBIDDEN = {
-    *(errno.EACCES, errno.EROFS, errno.EPERM),
-    *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP),  # such as in /proc
-    *(errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP),  # a file system without locks
-}
-
-
-@contextlib.contextmanager
-def one_line_write_errors(path: Path) -> Iterator[None]:
-    """Report a full disk, or a place that cannot be written, in one line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise Unavailable(
-                f"the disk is full, {path} could not be written: free some space and give the same command again, "
-                "it continues from the last checkpoint"
-            ) from None
-        if error.errno == errno.EISDIR:
-            raise Unavailable(f"cannot write {path}: it is a folder; rename or remove it") from None
-        if error.errno in FORBIDDEN:
-            raise Unavailable(f"cannot write {path}: {error.strerror}; {_elsewhere(path)}") from None
-        raise
-
-
-def _elsewhere(path: Path) -> str:
-    """The remedy: HEADTOHEAD_HOME chooses the place of the store, an option or argument that of other files."""
-    base = os.path.abspath(os.environ.get("HEADTOHEAD_HOME") or "h2h-results")
-    here = os.path.abspath(path)
-    in_store = here == base or here.startswith(os.path.join(base, ""))
-    return f"{'set HEADTOHEAD_HOME to' if in_store else 'choose'} a folder of yours"
-
-
-def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file so that it has either the new content or the old one: write a temporary file, sync, rename."""
-    data = content.encode() if isinstance(content, str) else content
-    with one_line_write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
-        try:
-            os.chmod(temporary, 0o644)  # readable by others: folders are copied and shared
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-
-
-def clear_unfinished(*folders: Path) -> None:
-    """Delete temporary files that killed processes left. Only for the holder of the folder's lock."""
-    for folder in folders:
-        for file in folder.glob(".*.*") if folder.is_dir() else ():
-            if file.name.endswith(UNFINISHED):
-                file.unlink(missing_ok=True)
 
 
 def to_text(value: Any) -> str:
@@ -135,6 +86,8 @@ class Record:
     @classmethod
     def at(cls, home: Path, id: str) -> Record:
         """The run with this id in a store; it may not have been started."""
+        if not re.fullmatch("[0-9a-f]{1,64}", id):  # from a file that somebody else may have written
+            raise InputError(f"{id[:100]!r} is no id of a run: ids are hexadecimal digits, see `h2h list runs`")
         return cls(home / files.RUNS / id)
 
     @property
@@ -143,13 +96,48 @@ class Record:
 
     @property
     def exists(self) -> bool:
-        """Whether the run was started."""
-        return (self.folder / files.RUN).is_file()
+        """Whether the run was started. A folder that we may not look into counts: reading its files says so."""
+        try:
+            return stat.S_ISREG((self.folder / files.RUN).stat().st_mode) or self.has_result
+        except PermissionError:
+            return True
+        except OSError:
+            return self.has_result
+
+    @property
+    def has_result(self) -> bool:
+        """Whether there is a result; it may be damaged."""
+        return os.path.lexists(self.folder / files.RESULT)
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is a result; it may still be damaged."""
-        return (self.folder / files.RESULT).is_file()
+        """Whether there is a result, and no file of the run is damaged. A run that has not ended is to be trained."""
+        return self.has_result and not self.damage
+
+    @cached_property
+    def damage(self) -> str:
+        """What is wrong with the first damaged file of a run that has a result; empty if all are as they were
+        written, or if an older version wrote them without checksums."""
+        return seal.damage(self.folder, checked())
+
+    @property
+    def lost_result(self) -> str:
+        """A line about a run that has its weights but no result: the result was deleted, or a kill came just before it
+        was written. Empty for any other run."""
+        if self.has_result or not (self.folder / files.WEIGHTS).is_file() or locked(self.folder):
+            return ""
+        return f"{files.RESULT} is missing, although the run was trained to its end"
+
+    @property
+    def damage_text(self) -> str:
+        """The damage in one line, with the remedy."""
+        remedy = f"h2h verify {self.id} --repair sets it aside and trains it again"
+        return f"run {self.id} is damaged: {self.damage}; {remedy}"
+
+    def check(self) -> None:
+        """Refuse a damaged run."""
+        if self.has_result and self.damage:
+            raise Damaged(self.damage_text)
 
     @property
     def code(self) -> Path:
@@ -158,10 +146,12 @@ class Record:
 
     @cached_property
     def spec(self) -> dict[str, Any]:
+        self.check()
         return self._json(files.RUN)
 
     @cached_property
     def result(self) -> Result | None:
+        self.check()
         return self._read(files.RESULT, Result)
 
     def require_result(self) -> Result:
@@ -180,22 +170,33 @@ class Record:
     @property
     def measures(self) -> dict[str, dict[str, float]]:
         """Further values of the trained weights, by the recipe that defines them."""
-        return self._json(files.MEASURES) if (self.folder / files.MEASURES).is_file() else {}
+        found = self._json(files.MEASURES) if self._has(files.MEASURES) else {}
+        if not isinstance(found, dict):
+            raise self._unreadable(files.MEASURES)
+        measures = {name: values for name, values in found.items() if name != checksums.KEY}
+        if not all(isinstance(values, dict) for values in measures.values()):
+            raise self._unreadable(files.MEASURES)
+        return measures
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines written so far, without a last line that is still being written."""
-        path = self.folder / files.METRICS
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.is_file() else []
         try:
-            return [json.loads(line) for line in lines]
-        except ValueError:
-            raise self._unreadable(files.METRICS) from None
+            content = (self.folder / files.METRICS).read_bytes() if self._has(files.METRICS) else b""
+            lines = [parsed(line) for line in content.decode("utf-8", "replace").split("\n")[:-1]]
+            if not all(isinstance(line, dict) and isinstance(line["step"], int) for line in lines):
+                raise TypeError
+        except (OSError, *DAMAGED) as error:
+            raise self._unreadable(files.METRICS, error) from None
+        return lines
 
     @property
     def clusters(self) -> dict[str, Any]:
         """What was kept of the items, by set."""
-        return dict(self._json(files.CLUSTERS))
+        found = self._json(files.CLUSTERS)
+        if not isinstance(found, dict):
+            raise self._unreadable(files.CLUSTERS)
+        return found
 
     def items(self, name: str) -> dict[str, np.ndarray]:
         """The values of each item of a set."""
@@ -215,8 +216,8 @@ class Record:
                     name, _, what = key.partition("/")
                     if names is None or name in names:
                         found.setdefault(name, {})[what] = arrays[key]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            raise self._unreadable(files.ITEMS) from None
+        except (OSError, EOFError, zipfile.BadZipFile, *DAMAGED) as error:
+            raise self._unreadable(files.ITEMS, error) from None
         return found
 
     @property
@@ -226,15 +227,16 @@ class Record:
             return self.result.status
         if locked(self.folder):
             return "running"
-        return "failed" if (self.folder / files.FAILURE).is_file() else "stopped"
+        return "failed" if self._has(files.FAILURE) else "stopped"
 
     @property
     def failure(self) -> str:
         """Why the run failed; empty if it did not."""
-        return str(self._json(files.FAILURE)["reason"]) if (self.folder / files.FAILURE).is_file() else ""
+        found = self._read(files.FAILURE, Failure)
+        return "" if found is None else found.reason
 
     def _read(self, name: str, kind: type[F]) -> F | None:
-        if not (self.folder / name).is_file():
+        if not self._has(name):
             return None
         try:
             return kind.from_json(self._json(name))
@@ -243,34 +245,51 @@ class Record:
         except DAMAGED:
             raise self._unreadable(name) from None
 
+    def _has(self, name: str) -> bool:
+        return os.path.isfile(self.folder / name)  # False, not an error, in a folder that we may not look into
+
     def _json(self, name: str) -> Any:
+        return read_json(self.folder / name, "train again")
+
+    def _unreadable(self, name: str, error: BaseException | None = None) -> InputError:
+        return unreadable(self.folder / name, "train again", error)
+
+    def _started(self) -> int:
+        """When the run was started, in nanoseconds; 0 if that cannot be read."""
         try:
-            return json.loads((self.folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise self._unreadable(name) from None
-
-    def _unreadable(self, name: str) -> InputError:
-        return unreadable(self.folder / name, "train again")
+            path = self.folder / files.RUN
+            return (path if path.is_file() else self.folder).stat().st_mtime_ns
+        except OSError:
+            return 0
 
 
-def unreadable(path: Path, remedy: str) -> InputError:
-    return InputError(f"{path} cannot be read: it is corrupt, or not written by headtohead; set it aside and {remedy}")
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write a JSON object with its checksum. A damaged file of that name is set aside first."""
+    if os.path.lexists(path):
+        try:
+            read_json(path, "")
+        except Damaged:
+            aside = set_aside(path)
+            on_stderr(f"{path} is damaged: it is kept as {aside.name}, and written anew")
+    write_whole(path, to_text(checksums.with_checksum(plain(data))))
 
 
 def runs(where: Path | None = None) -> list[Record]:
     """Every run in the store, the latest last."""
     folder = (where or home()) / files.RUNS
-    found = [record for record in map(Record, folder.iterdir()) if record.exists] if folder.is_dir() else []
-    return sorted(found, key=lambda r: ((r.folder / files.RUN).stat().st_mtime_ns, r.id))
+    names = [path for path in folder.iterdir() if ASIDE not in path.name] if folder.is_dir() else []
+    found = [record for record in map(Record, names) if record.exists]
+    return sorted(found, key=lambda r: (r._started(), r.id))
 
 
-def find_run(name: str, where: Path | None = None) -> Record:
-    """Find a run by its id, a unique prefix of it, or `latest`."""
+def find_run(name: str, where: Path | None = None, *, ended: bool = True) -> Record:
+    """Find a run by its id, a unique prefix of it, or `latest`: the latest that has ended, or that has not; if there is
+    no such run, the latest of all."""
     known = runs(where)
     if not known:
         raise InputError(f"there are no runs in {(where or home())}: train one with `h2h train lm`")
     if name == "latest":
-        return known[-1]
+        return next((record for record in reversed(known) if record.has_ended == ended), known[-1])
     found = [r for r in known if r.id.startswith(name)]
     if len(found) == 1:
         return found[0]
@@ -304,6 +323,8 @@ def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
     try:
         with one_line_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            if (folder / files.LOCK).is_symlink():  # what it points to would be emptied
+                (folder / files.LOCK).unlink()
             held = _file_lock(folder).acquire(timeout=patience, poll_interval=0.02)
     except Timeout:
         what = (
@@ -316,7 +337,7 @@ def lock(folder: Path, patience: float = 0.5) -> Iterator[None]:
 
 def locked(folder: Path) -> bool:
     """Whether a process holds the folder's lock. Writes nothing; False in a store that cannot be written."""
-    if not (folder / files.LOCK).is_file():
+    if not os.path.isfile(folder / files.LOCK) or os.path.islink(folder / files.LOCK):
         return False
     try:
         with _file_lock(folder).acquire(blocking=False):
@@ -327,11 +348,35 @@ def locked(folder: Path) -> bool:
         return False
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged file, so that it is kept but not read."""
-    for number in range(1000):
-        aside = path.with_name(f"{path.name}.torn{number or ''}")
-        if not aside.exists():
-            os.replace(path, aside)
-            return aside
-    raise InputError(f"{path} was set aside 1,000 times: check the disk for errors")
+# -- runs that have ended ----------------------------------------------------------------------------------------------
+
+
+def clear_ended(folder: Path) -> None:
+    """Delete the checkpoints of a run that has ended: it may have been killed just after its result was written."""
+    for name in (files.CHECKPOINT, files.OLD_CHECKPOINT, files.BEST_WEIGHTS):
+        if os.path.lexists(folder / name):
+            with contextlib.suppress(Unavailable):  # a store that cannot be written keeps them
+                remove(folder / name)
+
+
+# -- damaged runs ------------------------------------------------------------------------------------------------------
+
+
+def make_room(folder: Path) -> None:
+    """Set a damaged run aside, so that it can be trained again. Only for the holder of the lock."""
+    record = Record(folder)
+    if record.has_result and record.damage:
+        aside = move_aside(folder)
+        on_stderr(f"run {folder.name} is damaged: {record.damage}. It is kept as {aside.name}, and trained again")
+
+
+def move_aside(folder: Path) -> Path:
+    """Move the files of a run to `<id>.damaged-1`. Only for the holder of the lock, which stays. The result is moved
+    last: a call that was killed is repeated."""
+    aside = free_name(folder)
+    with one_line_write_errors(aside):
+        aside.mkdir()
+        for name in sorted(os.listdir(folder), key=lambda name: (name == files.RESULT, name)):
+            if name != files.LOCK:
+                os.replace(folder / name, aside / name)
+    return aside

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+from headtohead.data.stored_json import DAMAGED, check_types
 from headtohead.errors import InputError, nearest
 from headtohead.run import files, store
-from headtohead.run.results import DAMAGED
 from headtohead.run.store import Record
 from headtohead.stats.design import Design
 
@@ -215,32 +215,23 @@ def _by_seed(runs: dict[int, str]) -> dict[str, str]:
 
 def _checked(record: StudyRecord) -> StudyRecord:
     """Refuse values of wrong types: verdicts are computed from them much later."""
-    shown, design = record.history, record.planned
-    texts = [*record.later, *record.asked_by, record.locked, record.question, record.metric, *(a.metric for a in shown)]
-    counts = [*record.seeds, *design.analyses, *(n for a in shown for n in a.pairs.values())]
-    margins = [record.margin, *(a.margin for a in shown)]
-    right = (
-        all(isinstance(text, str) for text in texts)
-        and all(type(count) is int for count in counts)
-        and all(margin is None or isinstance(margin, int | float | str) for margin in margins)
-        and (record.published is None or isinstance(record.published, int | float))
-        and record.tables
-        and all(table.arms for table in record.tables)
-        and record.seeds
-        and 0 < design.alpha < 1
-    )
-    if not right:
-        raise TypeError
+    check_types(record)
+    if not (record.tables and all(table.arms for table in record.tables) and record.seeds):
+        raise ValueError("a study has tables with arms, and seeds")
+    if not 0 < record.planned.alpha < 1:
+        raise ValueError("alpha is a probability")
+    for run in record.runs:
+        Record.at(Path(), run)  # refuses what is no id
     return record
 
 
 def read_study(folder: Path) -> StudyRecord:
     path = folder / files.STUDY
+    data = store.read_json(path, "run the study again")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         newer = data["format"] > FORMAT
         record = None if newer else _checked(StudyRecord.from_json(data))
-    except (OSError, *DAMAGED):
+    except DAMAGED:
         raise store.unreadable(path, "run the study again") from None
     if record is None:
         raise InputError(f"{path} was written by a newer version of headtohead: update this one to read it")
@@ -248,11 +239,18 @@ def read_study(folder: Path) -> StudyRecord:
 
 
 def has_study(folder: Path) -> bool:
-    return (folder / files.STUDY).is_file()
+    """Whether there is a study, or its remains. A folder that we may not look into counts: reading it says so."""
+    try:
+        (folder / files.STUDY).lstat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def write_study(folder: Path, record: StudyRecord) -> None:
-    store.write_whole(folder / files.STUDY, store.to_text(record.to_json()))
+    store.write_json(folder / files.STUDY, record.to_json())
 
 
 def study_folders(home: Path) -> list[Path]:
@@ -275,7 +273,10 @@ def find_study(name: str, home: Path) -> Path:
 
 
 def _last_written(folder: Path) -> int:
-    return max(file.stat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
+    try:
+        return max(file.lstat().st_mtime_ns for file in (folder / files.STUDY, *folder.glob(files.REPORT)))
+    except OSError:
+        return 0
 
 
 class ArmRuns(NamedTuple):

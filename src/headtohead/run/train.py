@@ -23,7 +23,10 @@ def specs_of(arm: Arm, seeds: Iterable[int], execution: Execution) -> list[RunSp
 
 def spec_to_resume(name: str, home: Path | None = None) -> RunSpec:
     """The spec of a run that was stopped, by its id, prefix or `latest`."""
-    spec = read_record(store.find_run(name, home))
+    record = store.find_run(name, home, ended=False)
+    spec = read_record(record)
+    if spec.id != record.id:
+        raise store.Damaged(f"{record.folder} holds run {spec.id}: give it that name, or set it aside and train again")
     choose_device(spec.device)  # refuses a device that this machine does not have
     return spec
 
@@ -31,7 +34,7 @@ def spec_to_resume(name: str, home: Path | None = None) -> RunSpec:
 def missing(specs: Iterable[RunSpec], home: Path | None = None) -> int:
     """How many of the runs are not complete in the store."""
     where = home or store.home()
-    return sum(store.Record.at(where, spec.id).result is None for spec in specs)
+    return sum(not store.Record.at(where, spec.id).has_ended for spec in specs)
 
 
 def train_runs(

@@ -70,7 +70,7 @@ def run_search(
     everything saved, when the user stops."""
     home, jobs = home or store.home(), jobs or os.cpu_count() or 1
     folder = home / files.SEARCHES / search.id
-    if (folder / files.SEARCH).is_file():
+    if os.path.lexists(folder / files.SEARCH):
         _draw(folder)
         yield Searched(str(folder), already=True)
         return

@@ -16,6 +16,7 @@ import importlib
 import inspect
 import json
 from collections.abc import Iterator
+from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -35,11 +36,12 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
 from headtohead.errors import InputError, it_has, nearest
+from headtohead.spec import trust
 from headtohead.spec.sessions import note, position
+from headtohead.spec.stored_code import Copies, load_class
 from headtohead.spec.userfiles import (
-    Copies,
     copy_name,
-    load_class,
+    folder_of,
     load_file,
     origin_of,
     source_digest,
@@ -337,12 +339,12 @@ def parse(text: str) -> Any:
     families()
     try:
         tree = ast.parse(text, mode="eval").body
-    except SyntaxError:
+        if marker:
+            _check_names(tree, f"{path}.py", own)
+        return _value(tree, text, own)
+    except (SyntaxError, UnicodeEncodeError, RecursionError, MemoryError):  # the last two: nested too deep
         text = " ".join(text.split())
         raise InputError(f"cannot read '{text}': write a name, a number, or a part such as 'Rope(theta=500)'") from None
-    if marker:
-        _check_names(tree, f"{path}.py", own)
-    return _value(tree, text, own)
 
 
 def _check_names(tree: ast.expr, file: str, own: dict[str, type[Spec]]) -> None:
@@ -455,10 +457,12 @@ def _decode(data: Any, code: Copies) -> Any:
         return data
     if "kind" not in data:
         return {k: _decode(v, code) for k, v in data.items()}
-    name, source = data["kind"], data.get("source")
+    name, file, source = data["kind"], data.get("file"), data.get("source")
+    if not (isinstance(name, str) and isinstance(file, str | None) and isinstance(source, str | None)):
+        raise InputError("kind, file or source is no text: the JSON describes no spec")
     cls: Any = find(name) if source is None else _SPECS.get(name)
     if source is not None and (cls is None or source_digest(cls) != source):
-        cls = load_class(name, source, data.get("file"), code)  # its code may define the classes of its fields too
+        cls = load_class(name, source, file, code)  # its code may define the classes of its fields too
     return cls(**{k: _decode(v, code) for k, v in data.items() if k not in ("kind", "file", "source")})
 
 
@@ -468,14 +472,16 @@ def _origin(cls: type[Spec]) -> dict[str, Any]:
     return {"kind": cls.__name__, "file": origin_of(cls), "source": source_digest(cls)}
 
 
-def code_of(value: Any) -> dict[str, bytes]:
+def code_of(value: Any) -> trust.SentCode:
     """The source of every class of the user's that a spec is made of, as files by name, for a process that has neither
-    the session nor the file; InputError if one has no source."""
-    found: dict[str, bytes] = {}
+    the session nor the file; InputError if one has no source. It runs here already, so it counts as approved."""
+    found = trust.SentCode()
+    found.folders = {}
     for cls in _classes(value):
         if not is_builtin(cls):
-            text = source_text(cls)
-            found[copy_name(text)] = text
+            text, folder = source_text(cls), folder_of(cls)
+            found[copy_name(text)], found.folders[copy_name(text)] = text, None if folder is None else str(folder)
+            trust.remember(text, PurePath(origin_of(cls) or "session").name, folder)
     return found
 
 

@@ -1,9 +1,8 @@
-"""The user's own code: importing a Python file by its path, naming the code of a class, and keeping a copy of that code
-with every run that needs it.
+"""The user's own code: importing a Python file by its path, naming the code of a class, and the source that a run
+stores of it. `run_source` is the only place of the package that executes code of others.
 
-A run's folder has `code/<sha256 of the file>.py` for every class of the user's that it is made of: a copy of the file
-that defines the class, or, for a class of a session or of a script, the statements that the class needs. A copy is
-found by the digest of its class, and checked against its own name before it is executed.
+A file that the user names is executed, as `python FILE.py` would, and remembered as approved (spec/trust.py). Code that
+stored JSON names is loaded by spec/stored_code.py.
 """
 
 from __future__ import annotations
@@ -15,44 +14,112 @@ import importlib.util
 import inspect
 import linecache
 import os
+import stat
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from headtohead.errors import InputError, describe
-from headtohead.spec import sessions
+from headtohead.spec import sessions, trust
 from headtohead.spec.statements import binds, digest, outdated, standalone, statements_of, undefined, write
 
-Copies = Mapping[str, bytes] | Path | None  # stored code: files by name, or the folder that has them
+LARGEST = 1 << 20  # bytes of a source file that is stored with runs and read back
 
 _SOURCES: dict[str, bytes] = {}  # of the files loaded, by module name, as they were when loaded
 _ORIGINS: dict[str, str | None] = {}  # of copies loaded, by module name: the file that the class came from
 
 
 def load_file(path: str | os.PathLike[str]) -> ModuleType:
-    """Import a Python file by its path and register its parts. An edited file is imported again."""
+    """Import a Python file by its path and register its parts. An edited file is imported again. The file counts as
+    approved from now on: call this for files that the user names, not for files that stored data names."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"no file {path}: give the path of a Python file")
     file = file.resolve()
     source = file.read_bytes()
+    if not is_shipped(file):
+        trust.remember(source, file.name, file.parent)
+    return load_source(file, source, file.parent, str(path))
+
+
+def load_found_file(path: Path) -> ModuleType:
+    """Import a Python file that the user did not name: a recipe of the package, or one that the user has approved."""
+    file = path.resolve()
+    source = read_source(file)
+    if is_shipped(file):
+        return load_source(file, source, file.parent, str(path))
+    approved = trust.approval(source)
+    if approved is None:
+        raise trust.NotApproved(f"{path} is code that you have not approved: read it, then h2h trust {path}")
+    return load_source(file, source, Path(approved.folder) if approved.folder else None, str(path))
+
+
+def load_source(file: Path, source: bytes, folder: Path | None, said: str) -> ModuleType:
+    """Import this source of a file. What it imports is searched in `folder` too."""
     name = f"h2h_file_{file.stem}_{hashlib.sha256(str(file).encode() + source).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     loader = importlib.util.spec_from_file_location(name, file)
     if loader is None or loader.loader is None:
-        raise InputError(f"{path} is not a Python file: its name must end in .py")
+        raise InputError(f"{said} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(loader)
-    _SOURCES[name] = source
-    _execute(module, str(file), file.parent, str(path))
+    _import(module, source, str(file), folder, said)
     lines = importlib.util.decode_source(source).splitlines(keepends=True)
     linecache.cache[str(file)] = (len(source), None, lines, str(file))  # error messages show what was loaded
     return module
 
 
+def load_copy(text: bytes, origin: str | None, approved: trust.Approval) -> ModuleType:
+    """Import code that was stored with a run. `origin` is the file that the class came from."""
+    name = f"h2h_file_copy_{hashlib.sha256(f'{origin}:'.encode() + text).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    module, shown = ModuleType(name), f"<code {copy_name(text)[:12]}>"
+    folder = None if approved.folder is None else Path(approved.folder)
+    if folder is not None and origin is not None:
+        module.__file__ = str(folder / Path(origin).name)  # what it reads from beside itself may still be there
+    linecache.cache[shown] = (len(text), None, text.decode(errors="replace").splitlines(keepends=True), shown)
+    _ORIGINS[name] = origin
+    _import(module, text, shown, folder, "the code stored with this run")
+    return module
+
+
+def _import(module: ModuleType, source: bytes, filename: str, folder: Path | None, said: str) -> None:
+    name = module.__name__
+    sys.modules[name], _SOURCES[name] = module, source
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.append(str(folder))  # last, so that a user's folder never hides an installed package
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what it prints is none of a command's results
+            run_source(module, source, filename)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's file may raise anything, even SystemExit
+        del sys.modules[name]
+        raise InputError(
+            f"{said} cannot be imported: {describe(error, Path(filename))}{_beside(error, folder)}"
+        ) from None
+
+
+def _beside(error: BaseException, folder: Path | None) -> str:
+    """The remedy where an approved file imports another one and the user never ran it from its folder."""
+    if not isinstance(error, ModuleNotFoundError) or folder is not None:
+        return ""
+    return "; if that file is beside it, approve it at its place: h2h trust FILE.py"
+
+
+def run_source(module: ModuleType, source: bytes | str, filename: str) -> None:
+    """Execute source in a module. Callers have checked that the user approved it, or have written it themselves."""
+    exec(compile(source, filename, "exec"), module.__dict__)  # not what an import cache may hold
+
+
 RECIPES = Path(__file__).parents[1] / "recipes"  # the recipes of the package
+
+
+def is_shipped(file: Path) -> bool:
+    """Whether a file is a recipe of the package."""
+    return file.resolve().is_relative_to(RECIPES.resolve())
 
 
 def published_recipes() -> Path:
@@ -81,6 +148,19 @@ def recipe_names() -> dict[str, Path]:
     return recipes
 
 
+def read_source(file: str | Path | None) -> bytes:
+    """The content of a source file; empty if there is none, if it is too large, or if it is a pipe or a device."""
+    try:
+        path = Path(file or "")
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return b""
+        with path.open("rb") as opened:
+            text = opened.read(LARGEST + 1)
+    except (OSError, ValueError):  # also a path with a zero byte
+        return b""
+    return text if len(text) <= LARGEST else b""
+
+
 def file_of(cls: type) -> str | None:
     return sessions.file_of(sys.modules.get(cls.__module__))
 
@@ -107,7 +187,7 @@ def source_of(module: ModuleType) -> bytes:
         return _SOURCES[module.__name__]
     if sessions.is_session(module):
         return sessions.whole_session().encode()
-    return _read(module.__file__)
+    return read_source(module.__file__)
 
 
 # -- the code of a class -----------------------------------------------------------------------------------------------
@@ -130,6 +210,8 @@ def source_text(cls: type) -> bytes:
     found = _code(cls)
     if found.problem:
         raise InputError(f"{cls.__name__} {found.problem}: {_remedy(cls)}")
+    if len(found.text) > LARGEST:
+        raise InputError(f"the file of {cls.__name__} has more than 1 MiB: move its data to another file")
     if cls.__module__ == "__main__":
         _check_values(cls, found.text)
     return found.text
@@ -152,7 +234,7 @@ def _code_in_session(cls: type, position: int) -> _Code:  # noqa: ARG001  (its c
 @functools.cache
 def _code_in_file(cls: type) -> _Code:
     name, module = cls.__name__, sys.modules.get(cls.__module__)
-    source = _SOURCES.get(cls.__module__) or _read(file_of(cls))
+    source = _SOURCES.get(cls.__module__) or read_source(file_of(cls))
     if not source:
         return _Code(_bytecode(cls), b"", "has no source, because it was not read from a file")
     known = digest(source, name, cls.__qualname__)
@@ -160,7 +242,7 @@ def _code_in_file(cls: type) -> _Code:
         return _Code(known, b"", "is not at the top of its file")
     if cls.__module__ != "__main__" or module is None:
         return _Code(known, source, "")
-    return _Code(known, _script_text(source, name), "")  # the rest of the script would train again
+    return _Code(known, script_text(source, name), "")  # the rest of the script would train again
 
 
 def _check_values(cls: type, text: bytes) -> None:
@@ -181,7 +263,8 @@ def _remedy(cls: type) -> str:
     return f"write the class to a file, such as {cls.__name__.lower()}.py, and import it from there"
 
 
-def _script_text(source: bytes, name: str) -> bytes:
+def script_text(source: bytes, name: str) -> bytes:
+    """What a class needs of the script that defines it."""
     return write(standalone(source, name), f"What {name} needs of the script that defines it.").encode()
 
 
@@ -195,95 +278,14 @@ def _bytecode(cls: type) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-# -- copies that are stored with runs ----------------------------------------------------------------------------------
-
-
 def copy_name(text: bytes) -> str:
-    return f"{hashlib.sha256(text).hexdigest()}.py"
+    """The name of a file's copy in a run's folder."""
+    return f"{trust.sha256_of(text)}.py"
 
 
-def load_class(name: str, source: str, file: str | None, copies: Copies = None) -> type:
-    """The class whose code has the digest `source`: from the user's file if that still has it, else from a copy that
-    was stored with the run. A copy is executed only if its bytes and its class have the digests that they should."""
-    path = find_recipe(file)[0] if file is not None else None
-    own = _read(path)
-    copy, damaged = _find_copy(name, source, copies)
-    if path is not None and own and _digest_in(own, name) == source:
-        # the copy of a script has only what the class needs: the rest of the script would train again
-        of_script = copy is not None and copy == _script_text(own, name)
-        module = _load_copy(copy, file) if copy is not None and of_script else load_file(path)
-    elif copy is not None:
-        module = _load_copy(copy, file)
-    elif damaged:
-        raise InputError(f"{damaged} is not the code that was stored (its sha256 is not its name): bring the run back")
-    elif path is None:
-        raise InputError(
-            f"{name} was defined in a session that is over, and there is no copy of its code: define it again"
-        )
-    else:
-        module = load_file(path)
-    cls = getattr(module, name, None)
-    if cls is None:
-        raise InputError(f"{name} was defined in {file or 'a session'} and is not there any more")
-    if source_digest(cls) != source:
-        raise InputError(f"{name} in {file} has changed since this was saved: restore the file, or make the run again")
-    return cls
-
-
-def _find_copy(name: str, source: str, copies: Copies) -> tuple[bytes | None, str]:
-    """The stored file whose class has that digest; and the name of a file that is damaged."""
-    if isinstance(copies, Path):
-        copies = {str(path): path.read_bytes() for path in sorted(copies.glob("*.py"))}
-    damaged = ""
-    for file, text in (copies or {}).items():
-        if copy_name(text) != Path(file).name:
-            damaged = file
-        elif _digest_in(text, name) == source:
-            return text, ""
-    return None, damaged
-
-
-def _digest_in(text: bytes, name: str) -> str | None:
-    try:
-        return digest(text, name)
-    except (SyntaxError, ValueError):
-        return None
-
-
-def _read(file: str | Path | None) -> bytes:
-    """The content of a file; empty if there is none."""
-    try:
-        return Path(file or "").read_bytes()
-    except OSError:
-        return b""
-
-
-def _load_copy(text: bytes, file: str | None) -> ModuleType:
-    """Execute stored code. All of it passes here."""
-    name = f"h2h_file_copy_{hashlib.sha256(f'{file}:'.encode() + text).hexdigest()[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    module, shown = ModuleType(name), f"<code {copy_name(text)[:12]}>"
-    path = find_recipe(file)[0].resolve() if file is not None else None
-    if path is not None:
-        module.__file__ = str(path)  # what it reads from beside itself may still be there
-    linecache.cache[shown] = (len(text), None, text.decode(errors="replace").splitlines(keepends=True), shown)
-    _SOURCES[name], _ORIGINS[name] = text, file
-    _execute(module, shown, path.parent if path is not None else Path.cwd(), "the code stored with this run")
-    return module
-
-
-def _execute(module: ModuleType, filename: str, folder: Path, said: str) -> None:
-    """Execute the source of a module; what it imports from the folder is found."""
-    name = module.__name__
-    sys.modules[name] = module
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # last, so that a user's folder never hides an installed package
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # what it prints is none of a command's results
-            exec(compile(_SOURCES[name], filename, "exec"), module.__dict__)  # not what an import cache may hold
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # the user's file may raise anything, even SystemExit
-        del sys.modules[name]
-        raise InputError(f"{said} cannot be imported: {describe(error, Path(filename))}") from None
+def folder_of(cls: type) -> Path | None:
+    """The folder in which the user ran the code of a class; none for code that was approved without one."""
+    if cls.__module__ in _ORIGINS or sessions.file_of(sys.modules.get(cls.__module__)) is not None:
+        file = file_of(cls)
+        return None if file is None else Path(file).resolve().parent
+    return Path.cwd()  # of a session

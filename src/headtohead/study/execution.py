@@ -206,7 +206,7 @@ def _with_earlier_runs(row: ArmRecord, before: StudyRecord, title: str, seeds: S
     only if the study still has its seed."""
     old = next((table.arms for table in before.tables if table.title == title), ())
     runs = next((arm.runs for arm in old if arm.spec == store.plain(row.spec)), {})
-    kept = {seed: run for seed, run in runs.items() if seed in seeds or store.Record.at(home, run).has_ended}
+    kept = {seed: run for seed, run in runs.items() if seed in seeds or store.Record.at(home, run).has_result}
     return dataclasses.replace(row, runs=kept | row.runs)
 
 
@@ -249,7 +249,7 @@ def _dropped(before: StudyRecord, title: str, rows: list[ArmRecord], home: Path)
     old = next((table.arms for table in before.tables if table.title == title), ())
     dropped = []
     for row in old[1:]:
-        finished = any(store.Record.at(home, run).has_ended for run in row.runs.values())
+        finished = any(store.Record.at(home, run).has_result for run in row.runs.values())
         if row.spec not in specs and finished:
             dropped.append(row)
     return _renamed(dropped, names)

@@ -8,7 +8,6 @@ forecast is compared with what happened.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from headtohead import stats
+from headtohead.data.stored_json import DAMAGED
 from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import absolute, read_amount, text_of
@@ -28,7 +28,7 @@ from headtohead.run import files, store
 from headtohead.run.events import Stage
 from headtohead.run.executors.execution import Execution, train_all
 from headtohead.run.locks import EXCLUSIONS, LockedPlan, write_lock
-from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.results import JsonObject
 from headtohead.run.studies import has_study, read_study
 from headtohead.study.analyses import USUAL_OTHER, was_shown
 from headtohead.study.execution import StudyEvent, folder_of, record_of
@@ -191,7 +191,7 @@ def plan_study(
         if all(more[name] <= wanted[name] for name in more):
             break
         wanted, outcome = {**wanted, **more}, None
-    store.write_whole(folder / files.PLAN, store.to_text(forecast.to_json()))
+    store.write_json(folder / files.PLAN, forecast.to_json())
     return forecast
 
 
@@ -283,10 +283,10 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
     if not path.is_file():
         return []
     try:
-        plan = StudyPlan.from_json(json.loads(path.read_text(encoding="utf-8")))
+        plan = StudyPlan.from_json(store.read_json(path, "plan again"))
         forecast_sd = plan.of_noisiest.sd
         float(plan.run_seconds * plan.jobs + forecast_sd)
-    except DAMAGED:
+    except (InputError, *DAMAGED):
         return [f"{path} cannot be read, so the forecast is not compared with what happened"]
     lines = []
     if fresh:

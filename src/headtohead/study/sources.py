@@ -1,5 +1,5 @@
 """Read question, command, time and expected result of the studies in recipes from their source, without importing
-torch. A file for which that is not possible is imported."""
+torch. A file for which that is not possible is imported, if it is the package's own or approved by the user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.errors import InputError
-from headtohead.spec.userfiles import RECIPES, load_file, recipe_names
+from headtohead.spec.userfiles import RECIPES, load_found_file, read_source, recipe_names
 
 TEXTS = ("question", "command", "takes", "expected")
 
@@ -34,7 +34,7 @@ def recipe_rows() -> list[dict[str, Any]]:
 def _imported(file: Path) -> list[Texts]:
     from headtohead.study.study import Study
 
-    studies = [value for value in vars(load_file(file)).values() if isinstance(value, Study)]
+    studies = [value for value in vars(load_found_file(file)).values() if isinstance(value, Study)]
     return [{name: getattr(study, name) for name in TEXTS} for study in studies]
 
 
@@ -48,9 +48,9 @@ def studies_in_source(file: Path) -> dict[str, Texts] | None:
     """The texts of a recipe's studies, by variable name; None if they are known only after running it."""
     names = _Names(file.parent)
     try:
-        for statement in _parsed(file.read_bytes()):
+        for statement in _parsed(read_source(file)):
             names.read(statement)
-    except (OSError, SyntaxError, ValueError, RecursionError, _Unclear):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, _Unclear):
         return None
     return {name: texts for name, texts in names.values.items() if texts is not None}
 

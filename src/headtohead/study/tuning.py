@@ -55,7 +55,7 @@ def choose(study: Study, trials: list[Trial], home: Path) -> list[TuningRecord]:
 
 
 def is_complete(trials: list[Trial], home: Path) -> bool:
-    return all(record.result for trial in trials for record in trial.records(home))
+    return all(record.has_ended for trial in trials for record in trial.records(home))
 
 
 def arms_of(study: Study, home: Path, device: str = "cpu", threads: int = 1) -> list[Arm]:

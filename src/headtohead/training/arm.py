@@ -4,6 +4,7 @@ seed."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from headtohead.model.spec import ModelSpec
 from headtohead.parts import Full
 from headtohead.pretrained.start import Fresh, Start
 from headtohead.spec import Spec, knob
-from headtohead.spec.userfiles import Copies
+from headtohead.spec.stored_code import Copies
 from headtohead.training.evaluate import EvalSpec
 from headtohead.training.trainer import TrainSpec
 
@@ -85,8 +86,14 @@ class RunSpec(Spec):
         return dataclasses.replace(self, arm=dataclasses.replace(self.arm, data=data, start=start, tokenizer=tokenizer))
 
 
+MOST_SEEDS = 10_000  # of one arm
+
+
 def run_specs(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> dict[int, RunSpec]:
     """Return an arm's runs by seed. The data is fingerprinted once."""
+    seeds = list(itertools.islice(seeds, MOST_SEEDS + 1))
+    if len(seeds) > MOST_SEEDS:
+        raise InputError(f"more than {MOST_SEEDS:,} seeds are more than a store takes: give fewer")
     first = RunSpec(arm=arm, device=device, threads=threads).resolved()
     return {seed: dataclasses.replace(first, seed=seed) for seed in seeds}
 

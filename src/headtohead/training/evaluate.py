@@ -19,6 +19,8 @@ from headtohead.data.encoded import TextSet
 from headtohead.errors import InputError
 from headtohead.spec import Spec, knob
 
+MOST_SNAPSHOTS = 10_000
+
 
 class EvalSpec(Spec):
     """When a run is evaluated, and how."""
@@ -54,6 +56,8 @@ class EvalSpec(Spec):
             raise InputError("evaluate.watch_test needs the test sets: set evaluate.tests=true, or watch_test=false")
         if isinstance(self.snapshots, int) and self.snapshots < 1:
             raise InputError(f"evaluate.snapshots={self.snapshots}: give a count of 1 or more, or steps like (0, 100)")
+        if isinstance(self.snapshots, int) and self.snapshots > MOST_SNAPSHOTS:
+            raise InputError(f"evaluate.snapshots={self.snapshots}: give at most {MOST_SNAPSHOTS}, each is one file")
 
     def snapshot_steps(self, steps: int) -> frozenset[int]:
         """Return the steps, in a run of `steps`, whose weights are kept."""

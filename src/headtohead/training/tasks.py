@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import os
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 from headtohead.data.batches import Batch, sentences, windows, windows_in
 from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
 from headtohead.data.tokenizers import Vocabulary
-from headtohead.errors import InputError, nearest
+from headtohead.errors import InputError, Unavailable, nearest
 from headtohead.model.init import Seeded
 from headtohead.model.transformer import Classifier, LanguageModel
 from headtohead.spec.streams import stream
@@ -215,5 +216,23 @@ def _tensor(array: np.ndarray, device: str) -> Tensor:
 
 
 def task_of(arm: Arm) -> Task:
-    """Read and encode the arm's data, and return its task."""
-    return LanguageModelling(arm) if arm.task == "lm" else Classification(arm)
+    """Read and encode the arm's data, and return its task. Refuses a model that this machine cannot hold."""
+    task = LanguageModelling(arm) if arm.task == "lm" else Classification(arm)
+    needed = BYTES_PER_WEIGHT * arm.model.least_weights(task.vocabulary.size)
+    if needed > memory():
+        raise Unavailable(
+            f"training needs at least {needed / 2**30:,.0f} GiB and this machine has {memory() / 2**30:,.0f}: "
+            "make model.width, model.layers or the vocabulary smaller"
+        )
+    return task
+
+
+BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, and one number of the optimizer
+
+
+def memory() -> float:
+    """Bytes of memory that this machine has; infinity where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return math.inf

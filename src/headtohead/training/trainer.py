@@ -28,9 +28,9 @@ class TrainSpec(Spec):
     that, runs leave an early plateau at different steps, and their final losses differ mostly by this.
     """
 
-    steps: int | None = knob(default=500, ge=1, help="number of updates; none: set by `epochs`")
-    epochs: int | None = knob(default=None, ge=1, help="passes over the training data, instead of steps")
-    batch: int = knob(default=16, ge=1, help="texts or windows per step")
+    steps: int | None = knob(default=500, ge=1, le=10**12, help="number of updates; none: set by `epochs`")
+    epochs: int | None = knob(default=None, ge=1, le=10**9, help="passes over the training data, instead of steps")
+    batch: int = knob(default=16, ge=1, le=1 << 24, help="texts or windows per step")
     optimizer: Optimizer = knob(default=AdamW(), help="how a gradient becomes an update")
     schedule: Schedule = knob(default=WarmupCosine(), help="how the learning rate changes over the run")
     clip: float | None = knob(default=1.0, gt=0, help="largest norm of the gradient; none: no clipping")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import re
 import signal
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 
 from headtohead.run.events import Failed, Finished, NotBegun, Started
 from headtohead.run.executors.execution import Execution
-from headtohead.run.executors.local import _Worker, execute_many
+from headtohead.run.executors.local import _Worker, execute_many, read_in_worker
 from headtohead.run.session import Options
+from headtohead.spec import code_of, trust
 from headtohead.study.execution import StudyTrained, train_study
+from helpers.registry import forgotten
 from helpers.runs import events_of, results, run_on
 from helpers.studies import SLOW, carried, study
 
@@ -27,6 +30,24 @@ def test_two_workers_give_the_same_bits_as_one_process(text: Path, home: Path, t
     assert runs == sorted(p.name for p in (tmp_path / "other" / "runs").iterdir())
     for run in runs:
         assert results(home / "runs" / run) == results(tmp_path / "other" / "runs" / run)
+
+
+def test_a_worker_without_the_list_runs_what_it_was_sent(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As on a node of a cluster, which has the user's folder but not their list of approved code."""
+    (tmp_path / "beside_part.py").write_text("SCALE = 2\n")
+    (tmp_path / "part.py").write_text(
+        "from beside_part import SCALE\nfrom headtohead import Rope\n\nclass Own(Rope):\n    scaled = SCALE\n"
+    )
+    with forgotten():
+        spec = run_on(text, f"model.position={tmp_path / 'part.py'}:Own")
+        sent = pickle.dumps((spec.to_json(), code_of(spec)))
+    monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "another" / "trusted.json"))
+    monkeypatch.setattr(trust, "_HERE", {})
+    (tmp_path / "part.py").unlink()
+    with forgotten():
+        again = read_in_worker(*pickle.loads(sent))
+        assert (again.id, type(again.arm.model.position).__name__) == (spec.id, "Own")
+    assert trust.approvals() == {}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

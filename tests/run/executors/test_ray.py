@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import pairwise
@@ -240,3 +245,95 @@ def test_runs_waiting_for_a_processor_count_as_not_begun(text: Path, home: Path,
     tasks = on_ray._Tasks(ray, ray, home, home / "marker", Options(), ray)
     specs = [RunSpec(arm=control(text), seed=seed).resolved() for seed in (0, 1)]
     assert list(Loop(tasks, home, Stop(asked=True)).run(specs)) == [NotBegun(2)]
+
+
+# -- who can reach the cluster -----------------------------------------------------------------------------------------
+
+LISTENING = """
+import json, os, pathlib, sys
+from headtohead.run.executors import ray as on_ray
+
+def listening():
+    \"\"\"Addresses on which this process and its descendants listen, from /proc, as hexadecimal numbers.\"\"\"
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            pass
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    sockets = set()
+    for pid in ours:
+        for handle in pathlib.Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                sockets.add(os.readlink(handle))
+            except OSError:
+                pass
+    found = []
+    for table in ("tcp", "tcp6"):
+        for row in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            cells = row.split()
+            if cells[3] == "0A" and f"socket:[{cells[9]}]" in sockets:
+                found.append(cells[1].partition(":")[0])
+    return found
+
+ray = on_ray._ray(own=True)
+with on_ray._connected(ray, None, 1):
+    seen = ray.get(ray.remote(lambda: (os.environ.get("RAY_AUTH_MODE"), os.environ.get("RAY_AUTH_TOKEN"))).remote())
+    print(json.dumps({"listening": listening(), "seen": seen, "address": ray.get_runtime_context().gcs_address}))
+"""
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets from /proc")
+def test_a_ray_of_our_own_listens_on_loopback_and_wants_a_token():
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    ran = subprocess.run([sys.executable, "-c", LISTENING], env=clean, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert len(found["listening"]) >= 3
+    assert set(found["listening"]) <= LOOPBACK, found
+    mode, token = found["seen"]
+    assert mode == "token"
+    assert len(token) == 64
+    assert "warning" not in ran.stderr
+
+
+class Elsewhere:
+    """As much of Ray as `_connected` asks for."""
+
+    class util:  # noqa: N801
+        get_node_ip_address = staticmethod(lambda: "10.0.0.7")
+
+    is_initialized = staticmethod(lambda: False)
+    init = shutdown = staticmethod(lambda **_: None)
+
+
+@pytest.mark.parametrize(("mode", "lines"), [("", 1), ("disabled", 1), ("token", 0)])
+def test_a_cluster_without_a_token_is_warned_about(
+    mode: str, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from headtohead.run.executors import ray as on_ray
+
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    monkeypatch.setattr(on_ray, "_check_address", lambda _: None)
+    with on_ray._connected(Elsewhere, "10.0.0.7:6379", 1):
+        said = capsys.readouterr().err
+    assert said.count("\n") == lines
+    assert ("10.0.0.7:6379 is used without a token" in said) == bool(lines)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "snapshots/a/b", ".bashrc"])
+def test_files_outside_the_run_are_refused(name: str, tmp_path: Path):
+    from headtohead.run.executors.ray import _unpack
+
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as bundle:
+        bundle.writestr("run.json", "{}")
+        bundle.writestr(name, "evil")
+    with pytest.raises(InputError, match="which no run has"):
+        _unpack(content.getvalue(), tmp_path / "runs" / "0123")
+    assert not list((tmp_path / "runs" / "0123").iterdir())
+    assert not list(tmp_path.glob("**/*evil*"))

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
@@ -24,8 +24,8 @@ from headtohead.errors import InputError, failure
 from headtohead.run.events import Event, Finished, Stopped
 from headtohead.run.executors.loop import ATTEMPTS, Loop, Message, WorkerDied, runs_to_train
 from headtohead.run.session import Options, Stop, execute, stop_on_signals
-from headtohead.spec import code_of
-from headtohead.spec.userfiles import Copies
+from headtohead.spec import code_of, trust
+from headtohead.spec.stored_code import Copies
 from headtohead.training.arm import RunSpec, read_run
 
 CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
@@ -212,7 +212,7 @@ def _serve(pipe: connection.Connection, where: Path, options: Options, environme
     os.environ.update(environment)
     stop = Stop()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent sends SIGTERM instead
-    signal.signal(signal.SIGTERM, lambda *_: setattr(stop, "asked", True))
+    signal.signal(signal.SIGTERM, lambda *_: stop.request())
     threading.Thread(target=_stop_when_parent_dies, args=(stop,), daemon=True).start()
     with contextlib.suppress(EOFError, OSError):  # the parent has ended
         while not stop.asked:
@@ -233,18 +233,23 @@ def _train(
     """Send the events of a run, and return the last one; None if it was not started."""
     if stop.asked:
         return None
-    for event in execute(read_in_worker(spec, code), where, options, stop):
-        if isinstance(event, Finished | Stopped):
-            return event
-        pipe.send(event)
+    try:
+        for event in execute(read_in_worker(spec, code), where, options, stop):
+            if isinstance(event, Finished | Stopped):
+                return event
+            pipe.send(event)
+    except KeyboardInterrupt:  # stopped while it was prepared
+        return None
     return None
 
 
 def read_in_worker(spec: Any, code: Copies) -> RunSpec:
-    """Read a run's spec. The import of a user's file that trains at its top level fails there, after it has defined its
-    parts: the second attempt finds them."""
+    """Read a run's spec. The process that sent it runs its code already. The import of a user's file that trains at its
+    top level fails there, after it has defined its parts: the second attempt finds them."""
     global _reading
     _reading = True
+    if isinstance(code, Mapping):
+        trust.allow(code)
     try:
         with contextlib.suppress(InputError):
             return read_run(spec, code)

@@ -64,9 +64,13 @@ def runs_to_train(specs: list[RunSpec], where: Path) -> Generator[Event, None, l
     for spec in specs:
         record = Record.at(where, spec.id)
         if record.has_ended:
+            store.clear_ended(record.folder)
             yield Finished(spec.id, str(record.folder), already=True)
-        else:
-            missing.append(spec)
+            continue
+        if record.has_result:  # damaged; set aside here, because not all workers see this store
+            with store.lock(record.folder):
+                store.make_room(record.folder)
+        missing.append(spec)
     return missing
 
 

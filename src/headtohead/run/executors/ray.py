@@ -11,9 +11,12 @@ import contextlib
 import io
 import math
 import os
+import re
+import secrets
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -24,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.cache import on_stderr
 from headtohead.errors import InputError, Unavailable
 from headtohead.run import files, store
 from headtohead.run.events import Event, Finished, Stopped
@@ -32,7 +36,7 @@ from headtohead.run.executors.loop import ATTEMPTS, Loop, Message, NotSaved, Wor
 from headtohead.run.session import Options, Stop, execute, stop_on_signals
 from headtohead.run.store import Record
 from headtohead.spec import code_of
-from headtohead.spec.userfiles import Copies
+from headtohead.spec.stored_code import Copies
 from headtohead.training.arm import RunSpec
 
 STOPPING = 20.0  # seconds that runs have to save themselves when the user stops
@@ -46,7 +50,7 @@ def execute_on_ray(
     specs = yield from runs_to_train(specs, where)
     if not specs:
         return
-    ray = _ray()
+    ray = _ray(own=address is None)
     with _connected(ray, address, jobs * threads), stop_on_signals() as stop, _marker(where) as marker:
         from ray.util.queue import Queue
 
@@ -208,13 +212,14 @@ def _stop_when_cancelled() -> Iterator[Stop]:
 # -- sending a run's files ---------------------------------------------------------------------------------------------
 
 LAST = (files.CHECKPOINT, files.RESULT)  # written last, because they mark the others as complete
+MEMBER = re.compile(r"(?:\w[\w.-]*/)?\w[\w.-]*", re.ASCII)  # a file of a run, or of a folder in it; never ../
 
 
 def _bundle(folder: Path) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as bundle:
         for file in sorted(folder.rglob("*")):
-            if file.is_file() and file.name != files.LOCK:
+            if file.is_file() and file.name != files.LOCK and not file.name.startswith("."):  # unfinished
                 bundle.write(file, file.relative_to(folder).as_posix())
     return buffer.getvalue()
 
@@ -223,7 +228,11 @@ def _unpack(content: bytes, folder: Path) -> None:
     with store.one_line_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(io.BytesIO(content)) as bundle:
-        for name in sorted(bundle.namelist(), key=lambda n: n in LAST):
+        names = sorted(bundle.namelist(), key=lambda n: n in LAST)
+        for name in names:
+            if not MEMBER.fullmatch(name):
+                raise InputError(f"a Ray node sent a file named {name!r}, which no run has: do not use this cluster")
+        for name in names:
             store.write_whole(folder / name, bundle.read(name))
 
 
@@ -238,10 +247,14 @@ def _saved(folder: Path) -> bytes | None:
 # -- the cluster -------------------------------------------------------------------------------------------------------
 
 
-def _ray() -> Any:
+def _ray(own: bool) -> Any:
     # report no usage, and leave the variables of accelerators alone
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if own and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:  # Ray reads them when it is imported
+        os.environ["RAY_AUTH_MODE"] = "token"
+        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray
     except ImportError:
@@ -259,18 +272,49 @@ def _connected(ray: Any, address: str | None, jobs: int) -> Iterator[None]:
     quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
     try:
         if address is None:
-            ray.init(address="local", num_cpus=jobs, include_dashboard=False, **quiet)
+            with _on_loopback(ray):
+                ray.init(address="local", num_cpus=jobs, include_dashboard=False, **quiet)
         else:
             ray.init(address=address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"no Ray cluster at {address or 'this machine'}: {reason}; start one with `ray start --head`"
+            f"no Ray cluster at {address or 'this machine'}: {reason}; start one with `ray start --head`, "
+            "and give its token if it needs one"
         ) from None
     try:
+        if exposed := _exposed(ray, address):
+            on_stderr(f"warning: {exposed}")
         yield
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def _on_loopback(ray: Any) -> Iterator[None]:
+    """Let a cluster that starts in this context listen on 127.0.0.1 only: Ray does so where it supports no clusters,
+    as on macOS. Elsewhere it listens on every interface, whatever address `ray.init` is given."""
+    constants = ray._private.ray_constants
+    before = getattr(constants, "ENABLE_RAY_CLUSTER", None)
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+def _exposed(ray: Any, address: str | None) -> str:
+    """Who can run code on the cluster besides the user; empty if that takes a token or an account here."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+        return ""
+    if address is not None:
+        return (
+            f"the Ray cluster at {address} is used without a token, so everyone who reaches its ports can run code "
+            "on it: start it and this command with RAY_AUTH_MODE=token"
+        )
+    if ray.util.get_node_ip_address() == "127.0.0.1":
+        return ""
+    return "this version of Ray listens on all interfaces without a token: pip install -U ray, or use --jobs"
 
 
 def _check_address(address: str) -> None:

@@ -12,13 +12,15 @@ from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from headtohead.disk.writing import open_new
+
 
 class TensorBoard:
     """Writes the records itself: SummaryWriter's thread prints a traceback when the disk is full."""
 
     def __init__(self, folder: Path, run: str, config: dict[str, Any]) -> None:
         (folder / run).mkdir(exist_ok=True)
-        self._file = open(folder / run / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}", "xb")  # noqa: SIM115
+        self._file = open_new(folder / run / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}")
         self._started = False
         self._write(0, file_version="brain.Event:2")
         self._write(0, summary=hparams_pb(config, trial_id=run))
