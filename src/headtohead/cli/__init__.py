@@ -11,7 +11,7 @@ COMMANDS = (
     *("demo", "run", "plan", "compare", "report", "search", "reproduce"),
     *("train", "finetune", "score", "classify", "generate", "curves", "table", "export"),
     *("attend", "heads", "audit", "puzzles"),
-    *("verify", "trust", "list", "doctor"),
+    *("verify", "trust", "list", "doctor", "serve"),
 )
 for command in COMMANDS:
     import_module(f"headtohead.cli.{command}")

@@ -1,0 +1,46 @@
+"""h2h serve: the workbench in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headtohead.cli.entry import MACHINE, app
+
+
+@app.command(rich_help_panel=MACHINE)
+def serve(
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The port; the first free one from 8765.")] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Show everything, start and change nothing.")] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Let the page audit modules that are pasted into it.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Another address to listen on; needs --password.")] = "127.0.0.1",
+    password: Annotated[
+        str, typer.Option(help="For --host: 12 letters or more.", envvar="HEADTOHEAD_PASSWORD", show_envvar=True)
+    ] = "",
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="Another name of this machine, such as that of a proxy.")
+    ] = None,
+) -> None:
+    """Open the workbench in a browser: verdicts, studies, models, audits and puzzles.
+
+    The server listens on this machine only and needs no network. The printed address has a token: do not share it.
+    """
+    from headtohead.errors import Unavailable
+
+    try:
+        from headtohead.web.server import serve as run
+    except ModuleNotFoundError as error:
+        raise Unavailable(f"h2h serve needs {error.name}: pip install 'headtohead[web]'") from None
+    run(
+        port=port,
+        host=host,
+        password=password,
+        allow_hosts=tuple(allow_host or ()),
+        read_only=read_only,
+        allow_code=allow_code,
+        open_page=open_page,
+    )

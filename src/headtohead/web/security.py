@@ -1,0 +1,205 @@
+"""Who may talk to the server, and what its pages may load.
+
+The server answers only to addresses that it was started for (against DNS rebinding) and to a browser that has its
+token: from the URL that `h2h serve` prints, then from a cookie that other sites cannot send. Requests that change
+something also need a header that no other site's page can set. Pages load nothing from anywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+from headtohead.run.store import to_text, write_whole
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEADER = "x-h2h"  # of requests that change something: a page of another site cannot set it without asking first
+MOST_BODY = 20 * 2**20  # bytes of an uploaded text
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        # a notebook on this machine may show the page in a frame
+        "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the server was started with."""
+
+    token: str
+    port: int
+    hosts: tuple[str, ...] = LOOPBACK  # names that the server answers to
+    password: str = ""  # asked for where the server listens beyond this machine
+    read_only: bool = False
+
+    @property
+    def cookie(self) -> str:
+        return f"h2h-{self.port}"  # cookies do not distinguish ports
+
+    def knows_host(self, host: str) -> bool:
+        name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
+        return name.lower() in self.hosts or host.lower() in self.hosts
+
+    def is_token(self, given: str) -> bool:
+        """Compare without telling by the time how much of it was right."""
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+    def is_password(self, given: str) -> bool:
+        return bool(self.password) and hmac.compare_digest(given.encode(), self.password.encode())
+
+
+def kept_token(file: Path) -> str:
+    """The token of an earlier server, so that open pages connect again after a restart; a new one if there is none.
+    The file is in the user's own folder, readable by the user alone."""
+    try:
+        known = json.loads(file.read_text(encoding="utf-8"))["token"]
+        if isinstance(known, str) and len(known) >= 32:
+            return known
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    token = secrets.token_urlsafe(32)
+    write_whole(file, to_text({"token": token}))
+    os.chmod(file, 0o600)
+    return token
+
+
+def token_file(port: int) -> Path:
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return base / "headtohead" / f"serve-{port}.json"
+
+
+class Guard:
+    """Refuses requests that do not come from the user's own browser; adds the headers that confine pages."""
+
+    def __init__(self, app: App, access: Access, open_paths: Iterable[str] = ()) -> None:
+        self.app, self.access, self.open_paths = app, access, tuple(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return  # no web sockets
+        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        send = _with_headers(send)
+        refused = self._refused(scope, headers)
+        if refused is not None:
+            await _answer(send, *refused)
+            return
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if given and self.access.is_token(given) and scope["method"] == "GET":
+            await self._welcome(scope, send)
+            return
+        if not self._is_known(headers) and scope["path"] not in self.open_paths:
+            said = "this page needs the address that h2h serve printed, with its token"
+            await _answer(send, 401, f"{said}: copy it from the terminal")
+            return
+        await self.app(scope, _limited(receive), send)
+
+    def _refused(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if not self.access.knows_host(host):
+            known = ", ".join(self.access.hosts)
+            return 421, f"this server answers to {known} only: open it there, or start it with --allow-host"
+        if scope["method"] in ("GET", "HEAD"):
+            return None
+        if scope["method"] != "POST":
+            return 405, "this server takes GET and POST only"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return 403, "the request comes from a page of another site"
+        if HEADER not in headers:
+            return 403, f"the request lacks the header {HEADER}, which the pages of this server set"
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > MOST_BODY:
+            return 413, f"the text is larger than {MOST_BODY // 2**20} MB: train on the file with --data instead"
+        if self.access.read_only and not scope["path"].rstrip("/").endswith("/look"):
+            return 403, "this server is read-only: it was started with --read-only"
+        return None
+
+    def _is_known(self, headers: dict[str, str]) -> bool:
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        found = cookies.get(self.access.cookie)
+        return found is not None and hmac.compare_digest(found.value.encode(), session(self.access).encode())
+
+    async def _welcome(self, scope: Scope, send: Send) -> None:
+        """Turn the token of the URL into a cookie, and take it out of the address."""
+        rest = [pair for pair in scope["query_string"].decode("latin-1").split("&") if not pair.startswith("token=")]
+        there = "./" + (f"?{'&'.join(quote(pair, safe='=%&') for pair in rest)}" if any(rest) else "")
+        cookie = f"{self.access.cookie}={session(self.access)}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000"
+        await _answer(send, 303, "", {"location": there, "set-cookie": cookie})
+
+
+def session(access: Access) -> str:
+    """What the cookie holds: made from the token, so that a cookie that leaks does not give the address away."""
+    return hashlib.sha256(f"session {access.token}".encode()).hexdigest()
+
+
+def _with_headers(send: Send) -> Send:
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            known = {name.lower() for name, _ in message.get("headers", [])}
+            more = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in known]
+            message = {**message, "headers": [*message.get("headers", []), *more]}
+        await send(message)
+
+    return sent
+
+
+def _limited(receive: Receive) -> Receive:
+    """Stop reading a body that is longer than its head said."""
+    left = MOST_BODY
+
+    async def received() -> MutableMapping[str, Any]:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        return message if left >= 0 else {"type": "http.disconnect"}
+
+    return received
+
+
+async def _answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    body = json.dumps({"error": text}).encode() if text else b""
+    said = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(k.encode(), v.encode("latin-1")) for k, v in said.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,84 @@
+// Questions to the server, and its events. Addresses are relative, so that the page works behind any proxy path.
+
+const saved = window.H2H_SAVED || null; // answers inside a page that was saved as one file
+
+export const isSaved = saved !== null;
+
+function key(path, query) {
+  const text = new URLSearchParams(query || {}).toString();
+  return text ? `${path}?${text}` : path;
+}
+
+export async function ask(path, query) {
+  const name = key(path, query);
+  if (saved) {
+    if (name in saved.answers) return saved.answers[name];
+    throw new Error("This saved page does not have that. Open it in h2h serve.");
+  }
+  return answer(await reach(name, {}), name);
+}
+
+export async function tell(path, body) {
+  if (saved) throw new Error("A saved page changes nothing. Open it in h2h serve.");
+  const options = { method: "POST", headers: { "content-type": "application/json", "x-h2h": "1" }, body: JSON.stringify(body || {}) };
+  return answer(await reach(path, options), null);
+}
+
+async function reach(name, options) {
+  try {
+    return await fetch(name, options);
+  } catch {
+    throw new Error("The server does not answer. Start it again with h2h serve; this page connects by itself.");
+  }
+}
+
+const asked = new Map(); // what the page was answered, for saving it as one file
+
+export const answers = () => Object.fromEntries(asked);
+
+async function answer(response, name) {
+  let value = null;
+  try {
+    value = await response.json();
+  } catch {
+    throw new Error(`The server answered ${response.status} without a text. Its terminal may say more.`);
+  }
+  if (!response.ok) throw new Error(value && value.error ? sentence(value.error) : `The server answered ${response.status}.`);
+  if (name !== null) {
+    asked.set(name, value);
+    if (asked.size > 200) asked.delete(asked.keys().next().value);
+  }
+  return value;
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
+// Events of the store: listeners by kind. The browser connects again by itself when the server comes back.
+const listeners = new Map();
+
+export function on(kind, listener) {
+  if (!listeners.has(kind)) listeners.set(kind, new Set());
+  listeners.get(kind).add(listener);
+  return () => listeners.get(kind).delete(listener);
+}
+
+function emit(kind, value) {
+  for (const listener of listeners.get(kind) || []) listener(value);
+}
+
+export function connect() {
+  if (saved) return;
+  let source = null;
+  const open = () => {
+    source = new EventSource("events");
+    source.onopen = () => emit("connected", true);
+    source.onerror = () => {
+      emit("connected", false);
+      if (source.readyState === EventSource.CLOSED) setTimeout(open, 2000);
+    };
+    for (const kind of ["hello", "ready", "study", "progress"]) {
+      source.addEventListener(kind, (event) => emit(kind, JSON.parse(event.data)));
+    }
+  };
+  open();
+}

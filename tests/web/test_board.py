@@ -1,0 +1,51 @@
+"""The board's rows say what the table of verdicts says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headtohead.outcome.outcome import load_outcome
+from headtohead.web.board import board_row
+from headtohead.web.study_page import curve_names, curves, study_page
+
+
+def test_a_row_has_the_numbers_of_the_verdicts(store: Path):
+    folder = store / "studies" / "tiny"
+    row, verdicts = board_row(folder), load_outcome(folder).verdicts
+    assert [arm["arm"] for arm in row["arms"]] == [v.arm for v in verdicts]
+    for arm, v in zip(row["arms"], verdicts, strict=True):
+        assert arm["difference"] == v.verdict.difference
+        assert (arm["low"], arm["high"]) == (v.verdict.low, v.verdict.high)
+        assert arm["verdict"] == v.verdict.verdict
+        assert len(arm["dots"]) == v.verdict.pairs == 6
+        assert sum(d for _, d in arm["dots"]) / 6 == pytest.approx(v.verdict.difference)
+    assert row["states"] == {"complete": 18}
+    json.dumps(row, allow_nan=False)
+
+
+def test_the_page_of_a_study_has_its_tables_costs_and_runs(store: Path):
+    page = study_page(store / "studies" / "tiny")
+    (table,) = page["tables"]
+    assert table["cells"][1][0] == "Learned (control)"
+    assert {c["arm"] for c in table["costs"]} == {"Learned", "Rope", "NoPosition"}
+    assert table["differences"]["Rope"][0]["path"] == "model.position"
+    assert len(page["run_rows"]) == 18
+    assert page["progress"] is None
+    json.dumps(page, allow_nan=False)
+
+
+def test_curves_are_those_of_the_runs(store: Path):
+    outcome = load_outcome(store / "studies" / "tiny")
+    names = curve_names(outcome)
+    assert names[0].endswith("/loss")
+    found = curves(outcome.folder, names[0])
+    assert [arm["arm"] for arm in found["arms"]] == ["Learned", "Rope", "NoPosition"]
+    for arm in found["arms"]:
+        assert sorted(arm["seeds"]) == list(range(6))
+        assert arm["tokens_per_step"] > 0
+        steps = [step for step, _ in arm["seeds"][0]]
+        assert steps == sorted(steps)
+    assert all(not arm["seeds"] for arm in curves(outcome.folder, "no/such")["arms"])
