@@ -11,14 +11,14 @@ import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 from torch import nn
 
 from headtohead.auditor import consistency, information, learning, weights
 from headtohead.auditor.module import Claims, from_module
 from headtohead.auditor.parts import PART_CHECKS, small
-from headtohead.auditor.report import Check, Finding, Report
+from headtohead.auditor.report import Check, Finding, Hear, Report
 from headtohead.auditor.subject import Subject, from_spec
 from headtohead.data.pretrained_checkpoints import is_checkpoint
 from headtohead.errors import InputError, it_has, nearest
@@ -41,6 +41,8 @@ __all__ = [
     "examine",
     "merge",
 ]
+
+S = TypeVar("S")
 
 CHECKS: tuple[Check[Subject], ...] = (
     weights.dropout,  # first, because randomness in evaluation can break the other checks
@@ -68,15 +70,33 @@ CHECKS: tuple[Check[Subject], ...] = (
 )
 
 
-def examine(subject: Subject, only: Sequence[str] = ()) -> Report:
-    """Run all checks on one subject, or those named in `only`."""
-    return Report(subject.name, tuple(check(subject) for check in CHECKS if not only or check.name in only))
+def examine(subject: Subject, only: Sequence[str] = (), hear: Hear | None = None) -> Report:
+    """Run all checks on one subject, or those named in `only`. `hear` is called with the name of each check."""
+    return Report(subject.name, _findings(CHECKS, subject, only, hear))
 
 
-def audit_spec(spec: ModelSpec, name: str = "model", *, causal: bool | None = None, only: Sequence[str] = ()) -> Report:
+def _findings(checks: Sequence[Check[S]], subject: S, only: Sequence[str], hear: Hear | None) -> tuple[Finding, ...]:
+    found = []
+    for check in checks:
+        if not only or check.name in only:
+            if hear is not None:
+                hear(check.name)
+            found.append(check(subject))
+    return tuple(found)
+
+
+def audit_spec(
+    spec: ModelSpec,
+    name: str = "model",
+    *,
+    causal: bool | None = None,
+    only: Sequence[str] = (),
+    hear: Hear | None = None,
+) -> Report:
     """Audit a model made of parts, as a language model if `causal` (default: if its pattern is), else a classifier."""
     causal = spec.pattern.is_causal(min(spec.block, 64)) if causal is None else causal
-    return examine(from_spec(spec, f"{name}, {'language model' if causal else 'classifier'}", causal=causal), only)
+    subject = from_spec(spec, f"{name}, {'language model' if causal else 'classifier'}", causal=causal)
+    return examine(subject, only, hear)
 
 
 def audit_module(cls: Callable[..., nn.Module], name: str | None = None, **claims: object) -> Report:
@@ -85,7 +105,7 @@ def audit_module(cls: Callable[..., nn.Module], name: str | None = None, **claim
     return examine(from_module(cls, name or str(getattr(cls, "__name__", "module")), claimed), _known(claimed.only))
 
 
-def audit_part(part: Part, *, causal: bool = False, only: Sequence[str] = ()) -> list[Report]:
+def audit_part(part: Part, *, causal: bool = False, only: Sequence[str] = (), hear: Hear | None = None) -> list[Report]:
     """Audit a part by itself, in a small language model and in a small classifier.
 
     In the language model, a pattern is used as `Causal() & pattern`; with `causal` it must be causal by itself.
@@ -94,20 +114,21 @@ def audit_part(part: Part, *, causal: bool = False, only: Sequence[str] = ()) ->
     if part.family not in families():
         raise InputError(f"{name} is a {part.family}, not a part of a model: only models and their parts are audited")
     model = small(**{part.family: part})
-    reports = [Report(f"{name}, the {part.family} itself", _part_findings(part, only))]
+    reports = [Report(f"{name}, the {part.family} itself", _findings(PART_CHECKS, part, only, hear))]
     if part.family != "pooling":
-        pattern = model.pattern if not isinstance(part, Pattern) or causal else Causal() & part
-        subject = from_spec(model.set("pattern", pattern), f"{name} in a language model", causal=True)
-        reports.append(examine(subject, only))
+        reports.append(examine(as_language_model(part, causal=causal), only, hear))
     if not causal:
         pattern = part if isinstance(part, Pattern) else Full()
         subject = from_spec(model.set("pattern", pattern), f"{name} in a classifier", causal=False)
-        reports.append(examine(subject, only))
+        reports.append(examine(subject, only, hear))
     return [merge(name, reports)]
 
 
-def _part_findings(part: Part, only: Sequence[str]) -> tuple[Finding, ...]:
-    return tuple(check(part) for check in PART_CHECKS if not only or check.name in only)
+def as_language_model(part: Part, *, causal: bool = False) -> Subject:
+    """Return the small language model that a part is audited in."""
+    model = small(**{part.family: part})
+    pattern = model.pattern if not isinstance(part, Pattern) or causal else Causal() & part
+    return from_spec(model.set("pattern", pattern), f"{part} in a language model", causal=True)
 
 
 def _known(only: Sequence[str]) -> Sequence[str]:
@@ -128,7 +149,7 @@ def merge(name: str, reports: Sequence[Report]) -> Report:
         where = report.subject.removeprefix(f"{name} ")
         for f in report.findings:
             if f.status == "broken":
-                f = Finding(f.check, f.title, f.status, f"{where}: {f.evidence}", f.meaning)
+                f = dataclasses.replace(f, evidence=f"{where}: {f.evidence}")
             if f.check not in worst or order[f.status] < order[worst[f.check].status]:
                 worst[f.check] = f
     return Report(name, tuple(worst.values()))

@@ -251,11 +251,13 @@ def window(s: Subject) -> str:
         maps = [("", size > s.tolerance)]
     for where, seen in maps:
         if (seen & ~inside).any():
-            i, j = min((seen & ~inside).nonzero().tolist(), key=lambda p: (abs(p[0] - p[1]), p))
-            raise Broken(f"{where}position {i} saw position {j}, outside a window of {s.window}")
+            pairs = _nearest_first(seen & ~inside)
+            (i, j) = pairs[0]
+            raise Broken(f"{where}position {i} saw position {j}, outside a window of {s.window}", pairs)
         if (inside & ~seen).any():
-            i, j = (inside & ~seen).nonzero()[0].tolist()
-            raise Broken(f"{where}position {i} did not see position {j}, inside a window of {s.window}")
+            pairs = _nearest_first(inside & ~seen)
+            (i, j) = pairs[0]
+            raise Broken(f"{where}position {i} did not see position {j}, inside a window of {s.window}", pairs)
     return "both edges, every position"
 
 
@@ -277,11 +279,17 @@ def _window_of_spec(s: Subject) -> str:
     wrong = (seen != allowed) & (i != j)
     wrong &= allowed.any(dim=1, keepdim=True)  # a token that may see no key attends to all, and its output is zeroed
     if wrong.any():
-        a, b = min(wrong.nonzero().tolist(), key=lambda p: (abs(p[0] - p[1]), p))
-        raise Broken(
-            f"position {a} {'saw' if seen[a, b] else 'did not see'} position {b}, and {s.spec.pattern} says otherwise"
-        )
+        pairs = _nearest_first(wrong)
+        (a, b) = pairs[0]
+        saw = "saw" if seen[a, b] else "did not see"
+        raise Broken(f"position {a} {saw} position {b}, and {s.spec.pattern} says otherwise", pairs)
     return f"all {s.length**2} pairs against {s.spec.pattern}"
+
+
+def _nearest_first(where: Tensor) -> list[tuple[int, int]]:
+    """Return the pairs (i, j) that are true, sorted by distance."""
+    pairs = [(i, j) for i, j in where.nonzero().tolist()]
+    return sorted(pairs, key=lambda p: (abs(p[0] - p[1]), p))
 
 
 @check(

@@ -49,7 +49,13 @@ def _future_pairs(seen: Tensor) -> list[tuple[int, int]]:
 
 def _broken_by_pair(pairs: list[tuple[int, int]], mode: str) -> Broken:
     (i, j), more = pairs[0], len(pairs) - 1
-    return Broken(f"in {mode}, position {i} saw position {j}" + (f" ({more} more such pairs)" if more else ""))
+    said = f"in {mode}, position {i} saw position {j}" + (f" ({more} more such pairs)" if more else "")
+    return Broken(said, pairs)
+
+
+def _after(i: int, first: int, length: int) -> list[tuple[int, int]]:
+    """Return the pairs of position i with all positions from `first` on."""
+    return [(i, j) for j in range(first, length)]
 
 
 def _require_tokens(s: Subject) -> None:
@@ -102,13 +108,15 @@ def future_tokens(s: Subject) -> str:
             raise _broken_by_pair(pairs, mode)
         for n, row in enumerate(gap[3 * T - 1 :, : T // 2 + 1]):
             if row.any():
-                where = f"position {int(row.nonzero()[0])} changed when everything after position {T // 2}"
-                raise Broken(f"in {mode}, {where} became token {int(special[n])}")
+                i = int(row.nonzero()[0])
+                said = f"position {i} changed when everything after position {T // 2} became token {int(special[n])}"
+                raise Broken(f"in {mode}, {said}", _after(i, T // 2 + 1, T), among=True)
         for rows, what in ((gap[T + 1 : 2 * T], "other tokens"), (gap[2 * T : 3 * T - 1], "padding")):
             hits = [(i, c) for c, i in rows.nonzero().tolist() if i <= c]
             if hits:
                 i, c = min(hits, key=lambda h: (h[1] - h[0], h[0]))
-                raise Broken(f"in {mode}, position {i} changed when everything after position {c} became {what}")
+                said = f"position {i} changed when everything after position {c} became {what}"
+                raise Broken(f"in {mode}, {said}", _after(i, c + 1, T), among=True)
     if found := _leaks_when_long(s):
         raise Broken(found)
     return (
@@ -148,9 +156,8 @@ def future_length(s: Subject) -> str:
                 gap = s.differs(s.outputs(model, ids[:, :length]), whole[:, :length])
                 if gap.any():
                     i = int(gap.any(dim=0).nonzero()[0])
-                    raise Broken(
-                        f"in {mode}, position {i} changed when the text of {s.length} tokens was cut to {length}"
-                    )
+                    said = f"position {i} changed when the text of {s.length} tokens was cut to {length}"
+                    raise Broken(f"in {mode}, {said}", _after(i, length, s.length), among=True)
     return f"every length from 1 to {s.length}, {' and '.join(s.modes)}"
 
 

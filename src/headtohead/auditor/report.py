@@ -5,7 +5,7 @@ A check returns its evidence if it proves the claim. Otherwise it raises Broken 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -18,10 +18,18 @@ Status = Literal["proved", "broken", "does not apply"]
 
 
 S = TypeVar("S")
+Pairs = tuple[tuple[int, int], ...]  # (i, j): output i depends on token j
+Hear = Callable[[str], object]  # is told the name of each check before it runs
 
 
 class Broken(Exception):  # noqa: N818
-    """The claim is broken; the message is the evidence."""
+    """The claim is broken; the message is the evidence. `pairs` are the positions that it is about, for a picture:
+    each of them breaks the claim or, with `among`, at least one of them."""
+
+    def __init__(self, message: str, pairs: Iterable[tuple[int, int]] = (), *, among: bool = False) -> None:
+        super().__init__(message)
+        self.pairs: Pairs = tuple(pairs)
+        self.among = among
 
 
 class DoesNotApply(Exception):  # noqa: N818
@@ -37,9 +45,12 @@ class Finding:
     status: Status
     evidence: str
     meaning: str  # what follows for results if the claim is broken
+    pairs: Pairs = ()  # the positions that the evidence is about, if any
+    among: bool = False  # not each of the pairs breaks the claim, but at least one does
 
-    def to_json(self) -> dict[str, str]:
-        return {"claim" if name == "title" else name: value for name, value in vars(self).items()}
+    def to_json(self) -> dict[str, Any]:
+        values = {"claim" if name == "title" else name: value for name, value in vars(self).items()}
+        return values if self.pairs else {k: v for k, v in values.items() if k not in ("pairs", "among")}
 
 
 @dataclass(frozen=True)
@@ -53,15 +64,17 @@ class Check(Generic[S]):
 
     def __call__(self, subject: S) -> Finding:
         status: Status = "broken"
+        pairs: Pairs = ()
+        among = False
         try:
             status, evidence = "proved", self.run(subject)
         except DoesNotApply as reason:
             status, evidence = "does not apply", str(reason)
         except Broken as found:
-            evidence = str(found)
+            evidence, pairs, among = str(found), found.pairs, found.among
         except Exception as error:  # an exception on valid input is a finding about the subject
             evidence = f"it raised {failure(error).splitlines()[0]}"
-        return Finding(self.name, self.title, status, evidence, self.meaning)
+        return Finding(self.name, self.title, status, evidence, self.meaning, pairs, among)
 
 
 def check(name: str, title: str, meaning: str) -> Callable[[Callable[[S], str]], Check[S]]:

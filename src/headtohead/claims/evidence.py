@@ -54,8 +54,11 @@ class Finding:
         return f"{self.says}: {self.measured}" if self.effect else self.says
 
     def to_json(self) -> dict[str, Any]:
-        values = {name: getattr(self, name) for name in ("says", "word", "effect", "design", "study")}
-        return values | {"runs": list(self.runs)}
+        values = {name: getattr(self, name) for name in ("says", "word", "effect", "design", "study", "metric")}
+        v = self.verdict
+        of = ("difference", "low", "high", "alone_low", "alone_high", "margin", "pairs", "p")
+        numbers = None if v is None else {name: getattr(v, name) for name in of}
+        return values | {"numbers": numbers, "runs": list(self.runs)}
 
 
 class Evidence(abc.ABC):
