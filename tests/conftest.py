@@ -7,7 +7,7 @@ import pytest
 import torch
 
 pytest_plugins = [
-    f"helpers.{name}" for name in ("browser", "corpora", "hostile", "hub", "stores", "terminal", "verdicts")
+    f"helpers.{name}" for name in ("browser", "corpora", "hostile", "hub", "inside", "stores", "terminal", "verdicts")
 ]
 
 torch.set_num_threads(1)  # the tests run side by side, one process per core

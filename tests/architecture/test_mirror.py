@@ -29,10 +29,9 @@ ACROSS = {
     "run/test_same_bits.py",  # the same bits however a run was trained
     "search/test_killed.py",
     "study/test_killed.py",
-    "web/test_audits_page.py",  # pages in a real browser
-    "web/test_ledger_page.py",
-    "web/test_puzzles_page.py",
     "study/test_notebooks.py",  # parts of notebooks and scripts: spec, executors and store
+    # pages in a real browser
+    *(f"web/test_{page}_page.py" for page in ("audits", "board", "inside", "ledger", "puzzles")),
 }
 
 
