@@ -31,7 +31,7 @@ ACROSS = {
     "study/test_killed.py",
     "study/test_notebooks.py",  # parts of notebooks and scripts: spec, executors and store
     # pages in a real browser
-    *(f"web/test_{page}_page.py" for page in ("audits", "board", "inside", "ledger", "puzzles")),
+    *(f"web/test_{page}_page.py" for page in ("audits", "board", "compose", "inside", "ledger", "puzzles")),
 }
 
 

@@ -1,110 +1,65 @@
-"""Jobs: commands that the page starts outlive the server and are stopped as Ctrl-C would."""
+"""Jobs of the page: the command itself, seen by every server of the store, stopped and continued."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headtohead import InputError
-from headtohead.run import files
-from headtohead.run.events import Cell, Finished, Progress, Stage, Started
-from headtohead.run.progress import ProgressFile, is_alive, read_progress
+from headtohead.errors import InputError
 from headtohead.web import jobs
-from headtohead.web.control import command_of, stop_study
 
 
-def ended(job: jobs.Job, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while job.is_running:
-        assert time.monotonic() < end, "the job is still running"
+def ended(home: Path, id: str) -> dict[str, Any]:
+    until = time.monotonic() + 120
+    while (found := jobs.shown(home, jobs.read(home, id), 1000))["running"] or found["code"] is None:
+        assert time.monotonic() < until
         time.sleep(0.05)
+    return found
 
 
-def test_a_job_is_the_command_and_leaves_what_it_printed(tmp_path: Path):
-    job = jobs.start(tmp_path, ["list", "runs", "--json"])
-    ended(job)
-    (found,) = jobs.listed(tmp_path)
-    assert found["command"] == ["list", "runs", "--json"]
-    assert not found["running"]
-    assert "[]" in found["output"] or "runs" in found["output"]
+def test_a_job_is_the_command_and_what_it_printed(home: Path):
+    job = jobs.start(home, ["list", "studies", "--nonsense"], "x")
+    found = ended(home, job.id)
+    assert found["code"] == 2
+    assert "--nonsense" in found["output"]
+    assert not found["ready"]
+    assert [one["id"] for one in jobs.listed(home)] == [job.id]
 
 
-@pytest.mark.parametrize("id", ["", "x", "../../etc", "0" * 12, "0" * 13])
-def test_jobs_that_are_not_there_are_named(tmp_path: Path, id: str):
-    with pytest.raises(InputError, match="there is no job"):
-        jobs.read(tmp_path, id)
+def test_a_job_is_stopped_as_by_ctrl_c(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jobs.sys, "executable", "/bin/sh")
+    script = home.parent / "job.sh"
+    script.write_text("sleep 60\n")
+    monkeypatch.setattr(jobs, "PROGRAM", [str(script)])
+    job = jobs.start(home, [], "one")
+    with pytest.raises(InputError, match="being trained already"):
+        jobs.start(home, [], "one")
+    jobs.stop(home, job.id)
+    assert ended(home, job.id)["code"] != 0
+    jobs.stop(home, jobs.start(home, [], "one").id)  # it may be started again
 
 
-def test_a_number_that_another_process_got_is_not_taken_for_the_job():
-    job = jobs.Job("0" * 12, [], os.getpid(), 0.0, "1")
+def test_a_process_that_only_has_the_same_number_is_not_running(home: Path):
+    job = jobs.Job("0" * 12, ["run"], 1, 0.0, "another birth", "x")
     assert not job.is_running
-
-
-def test_progress_is_written_while_a_study_trains_and_gone_afterwards(tmp_path: Path):
-    progress = ProgressFile(tmp_path)
-    progress.hear(Stage("runs", [Cell("Rope", 0, "a"), Cell("Rope", 1, "b")]))
-    progress.written = 0
-    progress.hear(Started("a", 10, 0, 5, {}, []))
-    progress.written = 0
-    progress.hear(Progress("a", 4, 10, 3.0, 100.0, 6.0))
-    found = read_progress(tmp_path)
-    assert found is not None
-    assert found["running"]["a"] == {
-        "arm": "Rope", "seed": 0, "done": 4, "steps": 10, "loss": 3.0, "tokens_per_second": 100.0, "seconds_left": 6.0
-    }  # fmt: skip
-    progress.written = 0
-    progress.hear(Finished("a", str(tmp_path)))
-    assert (read_progress(tmp_path) or {})["done"] == 1
-    progress.close()
-    assert read_progress(tmp_path) is None
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"pid": "x"}', '{"pid": 4194305}', '{"pid": 1e400}'])
-def test_progress_of_a_dead_process_and_damaged_files_are_ignored(tmp_path: Path, content: str):
-    (tmp_path / files.PROGRESS).write_text(content)
-    assert read_progress(tmp_path) is None
-    assert is_alive(os.getpid())
-
-
-def test_a_store_cannot_name_a_process_to_stop(tmp_path: Path):
-    """A store may come from somebody else: only processes of headtohead are stopped."""
-    sleeper = subprocess.Popen(["sleep", "60"])
-    try:
-        (tmp_path / files.PROGRESS).write_text(json.dumps({"pid": sleeper.pid}))
-        with pytest.raises(InputError, match="no headtohead"):
-            stop_study(tmp_path)
-        assert sleeper.poll() is None
-    finally:
-        sleeper.kill()
-        sleeper.wait()
-    (tmp_path / files.PROGRESS).unlink()
-    with pytest.raises(InputError, match="not being trained"):
-        stop_study(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("h2h run evil.py", "in a terminal"),
-        ("h2h run ./x.py:study --seeds 6", "in a terminal"),
-        ("rm -rf /", "no command"),
-        ("h2h export latest", "no command"),
-        ("h2h", "no command"),
-        ("", "no command"),
-        ("h2h run 'lm", "no command"),
-    ],
-)
-def test_a_store_cannot_choose_what_is_run(store: Path, tmp_path: Path, command: str, said: str):
-    study = json.loads((store / "studies" / "tiny" / "study.json").read_text())
-    folder = tmp_path / "studies" / "x"
+    folder = home / "jobs" / job.id
     folder.mkdir(parents=True)
-    (folder / "study.json").write_text(json.dumps({**study, "command": command}))
-    with pytest.raises(InputError, match=said):
-        command_of(folder)
-    (folder / "study.json").write_text(json.dumps({**study, "command": "h2h run lm --vary model.position=Rope"}))
-    assert command_of(folder) == ["run", "lm", "--vary", "model.position=Rope"]
+    (folder / jobs.JOB).write_text(json.dumps(job.to_json()))
+    assert not jobs.listed(home)[0]["running"]
+
+
+@pytest.mark.parametrize("id", ["", "..", "../../etc", "0" * 12, "a/b", "x" * 200])
+def test_unknown_jobs_are_one_line(id: str, home: Path):
+    with pytest.raises(InputError, match="there is no job"):
+        jobs.read(home, id)
+
+
+def test_damaged_jobs_are_left_out(home: Path):
+    for name, content in (("a" * 12, "{"), ("b" * 12, "[]"), ("c" * 12, '{"id": 3}')):
+        (home / "jobs" / name).mkdir(parents=True)
+        (home / "jobs" / name / jobs.JOB).write_text(content)
+    assert jobs.listed(home) == []

@@ -10,6 +10,7 @@ AUDITS = "audits"
 PUBLISHED = "published"  # results of published studies, each in one file
 TRACKING = "tracking"
 JOBS = "jobs"  # commands that the web page started
+UPLOADS = "uploads"  # texts that were given to the web page
 
 # runs/<id>/
 RUN = "run.json"

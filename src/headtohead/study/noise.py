@@ -72,17 +72,24 @@ def earlier_noise(study: Study, home: Path) -> dict[str, list[Noise]]:
     return {name: arms for name, arms in found.items() if arms}
 
 
-def moderated(own: Noise, others: Iterable[Noise], said: str = "other arms") -> Noise:
-    """The noise of an arm, from its own pairs and from other arms. Arms without any noise tell nothing."""
+def expected(others: Iterable[Noise], source: str = "other arms") -> Noise | None:
+    """What the noise of other arms says about an arm without pairs of its own. Arms without any noise tell nothing."""
     known = [noise for noise in others if noise.sd > 0 and noise.free >= 1]
-    if not known or not own.sd > 0:
-        return own
+    if not known:
+        return None
     logs = [2 * math.log(n.sd) - _expected_log(n.free) for n in known]
     spread = _log_variance(PRIOR_FREE) + sum(_log_variance(n.free) for n in known) / len(known)
-    prior_free = _free_for(_log_variance(PRIOR_FREE) + spread / len(known))  # a few arms tell less than many
-    prior = math.exp(sum(logs) / len(logs) + _expected_log(prior_free))
-    free = own.free + prior_free
-    sd = math.sqrt((own.free * own.sd**2 + prior_free * prior) / free)
+    free = _free_for(_log_variance(PRIOR_FREE) + spread / len(known))  # a few arms tell less than many
+    return Noise(math.sqrt(math.exp(sum(logs) / len(logs) + _expected_log(free))), free, source)
+
+
+def moderated(own: Noise, others: Iterable[Noise], said: str = "other arms") -> Noise:
+    """The noise of an arm, from its own pairs and from other arms."""
+    prior = expected(others)
+    if prior is None or not own.sd > 0:
+        return own
+    free = own.free + prior.free
+    sd = math.sqrt((own.free * own.sd**2 + prior.free * prior.sd**2) / free)
     return Noise(sd, free, f"{own.source} and {said}")
 
 

@@ -186,7 +186,9 @@ def plan_study(
             noise = noise_of_arms(outcome, "pilot")
         if not noise:
             raise InputError("no pair of the pilot was completed, so there is nothing to plan with: see h2h list runs")
-        forecast = _forecast(study, outcome, _with_others(noise, earlier), effect, jobs)
+        found = with_others(noise, earlier)
+        mean = outcome.verdicts.control_mean
+        forecast = forecast_from(study, found, effect, mean, run_seconds(study, outcome), jobs)
         more = {name: _more_pairs(arm, wanted[name], len(study.all_seeds)) for name, arm in forecast.arms.items()}
         if all(more[name] <= wanted[name] for name in more):
             break
@@ -202,7 +204,7 @@ def _has(noise: dict[str, Noise], wanted: dict[str, int]) -> bool:
     return all(noise[name].free + 1 >= count for name, count in wanted.items())
 
 
-def _with_others(noise: dict[str, Noise], earlier: dict[str, list[Noise]]) -> dict[str, Noise]:
+def with_others(noise: dict[str, Noise], earlier: dict[str, list[Noise]]) -> dict[str, Noise]:
     """The noise of each arm, moderated by that of the other arms and of earlier studies."""
     said = [f"{len(noise) - 1} other arm{'s' * (len(noise) > 2)}"] if len(noise) > 1 else []
     said += [f"study {name}" for name in earlier]
@@ -241,12 +243,20 @@ def _pilot(
 # -- forecast ----------------------------------------------------------------------------------------------------------
 
 
-def _forecast(study: Study, outcome: Outcome, noise: dict[str, Noise], effect: float | str, jobs: int) -> StudyPlan:
+def run_seconds(study: Study, outcome: Outcome) -> float:
+    """The time of one run, from complete runs."""
     rows = [row for row in outcome.all_rows if row.status == "complete"]
     times = [store.Record.at(outcome.home, row.run).times for row in rows]
     step = float(np.median([t.step_ms or 0.0 for t in times])) / 1000
     other = float(np.median([USUAL_OTHER if t.other_seconds is None else t.other_seconds for t in times]))
-    size, arms = absolute(effect, outcome.verdicts.control_mean), len(study.variants) - 1
+    return task_of(study.control).steps * step + other
+
+
+def forecast_from(
+    study: Study, noise: dict[str, Noise], effect: float | str, control_mean: float, seconds: float, jobs: int
+) -> StudyPlan:
+    """The plan that follows from the noise of each arm, the control's mean and the seconds of a run."""
+    size, arms = absolute(effect, control_mean), len(study.variants) - 1
     alpha = study.design.planned
 
     def pairs(sd: float) -> int | None:
@@ -262,14 +272,14 @@ def _forecast(study: Study, outcome: Outcome, noise: dict[str, Noise], effect: f
     return StudyPlan(
         study=study.folder_name,
         effect=size,
-        control_mean=outcome.verdicts.control_mean,
+        control_mean=control_mean,
         metric=study.measured,
         arms={name: planned(one) for name, one in noise.items()},
         pairs_for_equivalence=stats.pairs_for_equivalence(size / most, arms, alpha=alpha)
         if most > 0
         else stats.LEAST_PAIRS,
         analyses=study.design.analyses,
-        run_seconds=task_of(study.control).steps * step + other,
+        run_seconds=seconds,
         jobs=jobs,
         tables=2 if study.tune else 1,
         runs_before=tuning + floors + runs_worth(study.lengths),

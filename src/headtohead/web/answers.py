@@ -117,7 +117,10 @@ def _refused(error: Exception) -> tuple[int, str] | None:
 
 
 async def _body(request: Request) -> dict[str, Any]:
+    """The fields of a JSON object; of a file that is uploaded, its `content`."""
     try:
+        if request.headers.get("content-type") == "application/octet-stream":
+            return {"content": await request.body()}
         given = json.loads(await request.body() or b"{}")
     except (ValueError, RecursionError, ClientDisconnect):
         raise InputError("the request is no JSON: reload the page and try again") from None

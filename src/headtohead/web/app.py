@@ -48,6 +48,8 @@ def make_app(bench: Bench) -> App:
         bench.watcher.start(asyncio.get_running_loop())
         yield
         bench.watcher.stop()
+        for end in bench.at_end:
+            end()
 
     routes = [
         Route("/", page),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class Bench:
     home: Path
     access: Access
     allow_code: bool = False  # modules that are pasted into the page may be executed
+    at_end: list[Callable[[], object]] = field(default_factory=list)  # called when the server ends
     index: Index = field(init=False)
     watcher: Watcher = field(init=False)
 

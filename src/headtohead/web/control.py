@@ -13,11 +13,13 @@ from starlette.routing import Route
 from headtohead.errors import InputError
 from headtohead.run.progress import read_progress
 from headtohead.run.studies import read_study
+from headtohead.spec.userfiles import RECIPES, recipe_names
 from headtohead.web import jobs
 from headtohead.web.answers import answered
 from headtohead.web.bench import Bench
 
-ALLOWED = ("run", "demo", "finetune")  # commands that a study is continued with
+OPTIONS = {"--vary", "--set", "--data", "--seeds", "--max-pairs", "--metric", "--margin", "--rule", "--published"}
+OPTIONS |= {"--until", "--futility"}  # what `Study.command` may have
 
 
 def routes(bench: Bench) -> list[Route]:
@@ -26,7 +28,7 @@ def routes(bench: Bench) -> list[Route]:
         return {"stopped": name}
 
     def resume(name: str) -> dict[str, Any]:
-        return jobs.start(bench.home, command_of(bench.study_folder(name))).to_json()
+        return jobs.start(bench.home, words_of(read_study(bench.study_folder(name)).command), name).to_json()
 
     return [
         Route("/api/study/stop", answered(stop), methods=["POST"]),
@@ -58,15 +60,20 @@ def _is_ours(pid: int) -> bool:
     return any("headtohead" in word or word.endswith("h2h") for word in words)
 
 
-def command_of(folder: Path) -> list[str]:
-    """The command of a study, after h2h. Recipes that are files are refused: a store must not choose code to run."""
-    command = read_study(folder).command
+def words_of(command: str) -> list[str]:
+    """The words of a stored study's command after `h2h`, if the page may start it: a task or a recipe of the package
+    with options, and no file with code."""
     try:
-        program, *words = shlex.split(command)
+        words = shlex.split(command)
     except ValueError:
-        program, words = "", []
-    if program != "h2h" or not words or words[0] not in ALLOWED:
-        raise InputError(f"study {folder.name} has no command to continue with: run its recipe again")
+        words = []
+    if words == ["h2h", "demo"]:
+        return words[1:]
+    options = {word.partition("=")[0] for word in words[3:] if word.startswith("--")}
+    name = words[2].partition(":")[0] if len(words) > 2 else ""
+    ours = [recipe for recipe, file in recipe_names().items() if file.is_relative_to(RECIPES)]
+    if words[:2] != ["h2h", "run"] or name not in ("lm", "classifier", *ours) or options - OPTIONS:
+        raise InputError(f"the page does not start this study's command: type it in a terminal: {command}")
     if any(".py" in word for word in words):
-        raise InputError(f"this study runs a Python file: continue it in a terminal with {command}")
-    return words
+        raise InputError(f"this study has code of its own, which the page does not start: type {command}")
+    return words[1:]

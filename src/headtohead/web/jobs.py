@@ -8,6 +8,7 @@ any server of the store sees them.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -15,33 +16,46 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from starlette.routing import Route
 
+from headtohead.disk import writing
 from headtohead.errors import InputError
 from headtohead.run import files, store
 from headtohead.run.progress import is_alive
 from headtohead.run.results import DAMAGED, JsonObject
+from headtohead.run.studies import has_study
 from headtohead.web.answers import answered
 from headtohead.web.bench import Bench
 
 JOB, OUTPUT = "job.json", "output.txt"
+PROGRAM = ["-m", "headtohead.cli"]
 NAME = re.compile(r"[0-9a-f]{12}")
-MOST_OUTPUT = 20_000  # characters of what a job printed that are shown
+MOST_OUTPUT = 20_000  # characters of what a job printed that are shown; of a list, the last LISTED of them
+LISTED, MOST_LISTED = 1_000, 50
 
 
 def routes(bench: Bench) -> list[Route]:
     def jobs() -> dict[str, Any]:
         return {"jobs": listed(bench.home)}
 
+    def job(id: str) -> dict[str, Any]:
+        return shown(bench.home, read(bench.home, id), MOST_OUTPUT)
+
     def stop_job(id: str) -> dict[str, Any]:
         return stop(bench.home, id).to_json()
 
-    return [Route("/api/jobs", answered(jobs)), Route("/api/jobs/stop", answered(stop_job), methods=["POST"])]
+    return [
+        Route("/api/jobs", answered(jobs)),
+        Route("/api/jobs/one", answered(job)),
+        Route("/api/jobs/stop", answered(stop_job), methods=["POST"]),
+    ]
 
 
 @dataclass(frozen=True)
@@ -53,38 +67,45 @@ class Job(JsonObject):
     pid: int
     started: float  # seconds since 1970
     born: str  # when the system started the process: another process may get its number later
+    study: str = ""  # the name of its folder
+    code: int | None = None  # how it ended; None: it runs, or ended while no server was there
 
     @property
     def is_running(self) -> bool:
-        if self.pid in _STARTED:
-            return _STARTED[self.pid].poll() is None
-        return is_alive(self.pid) and _born(self.pid) == self.born
+        return self.code is None and is_alive(self.pid) and _born(self.pid) == self.born
 
 
-_STARTED: dict[int, subprocess.Popen[bytes]] = {}  # by this process: the system keeps them until they are asked about
-
-
-def start(home: Path, command: list[str]) -> Job:
-    """Start `h2h COMMAND` in a process group of its own, which outlives the server."""
+def start(home: Path, command: list[str], study: str = "") -> Job:
+    """Start `h2h COMMAND` in a process group of its own, which outlives the server. A study is started once."""
+    running = next((job for job in _all(home) if study and job.study == study and job.is_running), None)
+    if running is not None:
+        raise InputError(f"study {study} is being trained already: see its page, or stop it first")
     id = secrets.token_hex(6)
     folder = home / files.JOBS / id
     with store.one_line_write_errors(folder):
         folder.mkdir(parents=True)
-        output = open(folder / OUTPUT, "xb")  # noqa: SIM115
+        output = writing.open_new(folder / OUTPUT)
     environment = {**os.environ, "HEADTOHEAD_HOME": str(home.resolve()), "NO_COLOR": "1", "COLUMNS": "100"}
     with output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "headtohead.cli", *command],
+            [sys.executable, *PROGRAM, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,
         )
-    _STARTED[process.pid] = process
-    job = Job(id, command, process.pid, time.time(), _born(process.pid))
+    job = Job(id, command, process.pid, time.time(), _born(process.pid), study)
     store.write_whole(folder / JOB, store.to_text(job.to_json()))
+    threading.Thread(target=_note_end, args=(home, job, process), name=f"job {id}", daemon=True).start()
     return job
+
+
+def _note_end(home: Path, job: Job, process: subprocess.Popen[bytes]) -> None:
+    ended = dataclasses.replace(job, code=process.wait())
+    with contextlib.suppress(InputError):  # the store is full or gone: that the process has ended is seen anyway
+        if (home / files.JOBS / job.id).is_dir():
+            store.write_whole(home / files.JOBS / job.id / JOB, store.to_text(ended.to_json()))
 
 
 def stop(home: Path, id: str) -> Job:
@@ -105,21 +126,29 @@ def read(home: Path, id: str) -> Job:
         raise InputError(f"there is no job '{id}': reload the page") from None
 
 
-def listed(home: Path) -> list[dict[str, Any]]:
-    """All jobs, the newest first, with the end of what they printed."""
-    found = []
+def _all(home: Path) -> Iterator[Job]:
     folder = home / files.JOBS
     for one in folder.iterdir() if folder.is_dir() else ():
         with contextlib.suppress(InputError):
-            job = read(home, one.name)
-            found.append({**job.to_json(), "running": job.is_running, "output": output(home, job.id)})
-    return sorted(found, key=lambda job: -job["started"])
+            yield read(home, one.name)
 
 
-def output(home: Path, id: str) -> str:
+def listed(home: Path) -> list[dict[str, Any]]:
+    """The newest jobs, the last one first, with the end of what they printed."""
+    newest = sorted(_all(home), key=lambda job: -job.started)[:MOST_LISTED]
+    return [shown(home, job, LISTED) for job in newest]
+
+
+def shown(home: Path, job: Job, most: int) -> dict[str, Any]:
+    """A job with the end of what it printed. `ready`: its study has a page."""
+    ready = bool(job.study) and has_study(home / files.STUDIES / job.study)
+    return {**job.to_json(), "running": job.is_running, "ready": ready, "output": output(home, job.id, most)}
+
+
+def output(home: Path, id: str, most: int = MOST_OUTPUT) -> str:
     try:
         with open(home / files.JOBS / id / OUTPUT, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_OUTPUT))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
             return file.read().decode(errors="replace")
     except OSError:
         return ""

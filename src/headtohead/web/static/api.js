@@ -24,6 +24,13 @@ export async function tell(path, body) {
   return answer(await reach(path, options), null);
 }
 
+// Send a file as it is.
+export async function send(path, query, file) {
+  if (saved) throw new Error("A saved page changes nothing. Open it in h2h serve.");
+  const options = { method: "POST", headers: { "content-type": "application/octet-stream", "x-h2h": "1" }, body: file };
+  return answer(await reach(key(path, query), options), null);
+}
+
 async function reach(name, options) {
   try {
     return await fetch(name, options);
