@@ -14,7 +14,18 @@ from headtohead.cli import COMMANDS, app
 from headtohead.cli.entry import PANELS
 
 FOLDER = Path(headtohead.cli.__file__).parent
-SHARED = {"__init__", "approving", "entry", "options", "output", "persistence", "printing", "screens", "texts"}
+SHARED = {
+    "__init__",
+    "__main__",
+    "approving",
+    "entry",
+    "options",
+    "output",
+    "persistence",
+    "printing",
+    "screens",
+    "texts",
+}
 GROUP = typer.main.get_command(app)
 
 

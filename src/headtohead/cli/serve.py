@@ -25,8 +25,9 @@ def serve(
         list[str] | None, typer.Option("--allow-host", help="Another name of this machine, such as that of a proxy.")
     ] = None,
 ) -> None:
-    """Open the workbench in a browser: verdicts, studies, models, audits and puzzles.
+    """Open the workbench in a browser.
 
+    Pages: verdicts and studies, live; composing a study; the inside of models; audits, puzzles and published claims.
     The server listens on this machine only and needs no network. The printed address has a token: do not share it.
     """
     from headtohead.errors import Unavailable

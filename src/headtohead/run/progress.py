@@ -7,16 +7,16 @@ ended, and is deleted then. A file of a process that is gone is ignored. Imports
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.stored_json import DAMAGED, parsed
+from headtohead.disk import writing
 from headtohead.errors import InputError
 from headtohead.run import events, files, store
-from headtohead.run.results import DAMAGED
 
 EVERY = 1.0  # seconds between two writes
 
@@ -87,16 +87,16 @@ class ProgressFile:
             store.write_whole(self.folder / files.PROGRESS, store.to_text(self.to_json()))
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            (self.folder / files.PROGRESS).unlink(missing_ok=True)
+        with contextlib.suppress(InputError):
+            writing.remove(self.folder / files.PROGRESS)
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
     """The progress of a study that a living process trains; None if there is none."""
     try:
-        found = json.loads((folder / files.PROGRESS).read_text(encoding="utf-8"))
+        found = parsed((folder / files.PROGRESS).read_bytes())
         return found if is_alive(int(found["pid"])) else None
-    except (OSError, OverflowError, *DAMAGED):
+    except (OSError, *DAMAGED):
         return None
 
 

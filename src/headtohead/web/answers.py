@@ -54,7 +54,7 @@ def streamed(work: Work) -> Endpoint:
     """An endpoint for work with news on the way: it calls `work(tell, stop, **fields)` in a thread, and sends every
     value that is told as a line of JSON. `stop` is set when the page no longer listens; telling then raises Stopped.
     Fields are checked against the annotations of `work`."""
-    checked = validate_call(work, config={"arbitrary_types_allowed": True})
+    checked = validate_call(config={"arbitrary_types_allowed": True})(work)
 
     async def endpoint(request: Request) -> Response:
         news: asyncio.Queue[Any] = asyncio.Queue()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headtohead.data.wheels import cache_folder
+from headtohead.data.cache import cache_folder
 from headtohead.errors import InputError
 from headtohead.run import files, store
 from headtohead.run.derived import package_digest

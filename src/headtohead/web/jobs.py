@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
 import secrets
@@ -121,8 +120,8 @@ def read(home: Path, id: str) -> Job:
     if not NAME.fullmatch(id):
         raise InputError(f"there is no job '{id[:40]}': reload the page")
     try:
-        return Job.from_json(json.loads((home / files.JOBS / id / JOB).read_text(encoding="utf-8")))
-    except (OSError, *DAMAGED):
+        return Job.from_json(store.read_json(home / files.JOBS / id / JOB, "start it again"))
+    except (InputError, *DAMAGED):
         raise InputError(f"there is no job '{id}': reload the page") from None
 
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from headtohead.disk.writing import write_whole
 from headtohead.errors import InputError
 from headtohead.web.background import Hear
 
@@ -70,9 +71,9 @@ class ModuleAudit:
 
     @contextlib.contextmanager
     def _started(self, folder: Path) -> Iterator[int]:
-        (folder / "module.py").write_text(self.source, encoding="utf-8")
+        write_whole(folder / "module.py", self.source)
         request = {"name": self.name, "claims": self.claims, "limits": asdict(self.limits)}
-        (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        write_whole(folder / "request.json", json.dumps(request))
         read, write = os.pipe()
         known = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH") if name in os.environ}
         try:
@@ -83,6 +84,7 @@ class ModuleAudit:
                     **known,
                     "HOME": str(folder),
                     "HEADTOHEAD_HOME": str(folder),
+                    "HEADTOHEAD_TRUST": str(folder / "trusted.json"),  # an audit approves nothing for later
                     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "PYTHONUNBUFFERED": "1",  # what it printed is there, however it ends
