@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +56,8 @@ def _made(folder: Path) -> Insides:
     carried(study(text, control=classifier, seeds=2, vary=vary, name="moods"), home)
     long = trained_record(run_on(text, *TWO, "model.block=256", "train.steps=2", "evaluate.windows=2"), home)
     bad = {}
-    for what in ("no weights", "damaged", "unfinished", "no vocabulary", "no spec"):
-        shutil.copytree(long.folder, home / "runs" / f"{what.replace(' ', '-')}-run")
-        bad[what] = Record(home / "runs" / f"{what.replace(' ', '-')}-run")
+    for seed, what in enumerate(("no weights", "damaged", "unfinished", "no vocabulary", "no spec"), 1):
+        bad[what] = trained_record(run_on(text, "train.steps=1", "evaluate.windows=2", seed=seed), home)
     (bad["no weights"].folder / "model.safetensors").unlink()
     (bad["damaged"].folder / "model.safetensors").write_bytes(b"not weights")
     (bad["unfinished"].folder / "result.json").unlink()

@@ -35,7 +35,9 @@ def shown(page: Any, text: str | re.Pattern[str], where: str = ".inside") -> Any
 
 
 def figure(page: Any, name: str) -> Any:
-    return page.evaluate(f"document.querySelector('[data-figure={name}]').figureData")
+    found = f"document.querySelector('[data-figure={name}]').figureData"
+    page.wait_for_function(found)
+    return page.evaluate(found)
 
 
 def test_a_head_is_enlarged_read_and_silenced(browser, server: Served, insides: Insides):

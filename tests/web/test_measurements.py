@@ -49,7 +49,7 @@ def test_large_models_are_counted_and_not_built(text: Path, home: Path):
     with pytest.raises(InputError, match="not timed in the page"):
         asked(measuring.time_of(arm, ""), home)
     with pytest.raises(InputError, match="not counted in the page"):
-        asked(measuring.size_of(run_on(text, "model.layers=100000").arm, ""), home)
+        asked(measuring.size_of(run_on(text, "model.layers=1000").arm, ""), home)
     assert is_large(Arm().set("train.batch", 10**6), 1000)
     assert not is_large(Arm(), 300_000)
 

@@ -24,6 +24,16 @@ STATIC = Path(__file__).parent / "static"
 PAGES = (study_page, control, jobs, compose, inside, audits, puzzles, ledger)  # each adds its own addresses
 
 
+class Assets(StaticFiles):
+    """Files of the page. The browser keeps them and asks each time whether they have changed, so that a newer version
+    of the package is seen at once."""
+
+    def file_response(self, *given: Any, **options: Any) -> Response:
+        answer = super().file_response(*given, **options)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
+
+
 def make_app(bench: Bench) -> App:
     def about() -> dict[str, Any]:
         return {
@@ -57,6 +67,6 @@ def make_app(bench: Bench) -> App:
         Route("/api/about", answered(about)),
         Route("/api/board", answered(board)),
         *(route for page in PAGES for route in page.routes(bench)),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        Mount("/static", Assets(directory=STATIC)),
     ]
     return Guard(Starlette(routes=routes, lifespan=lifespan), bench.access)

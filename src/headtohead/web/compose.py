@@ -11,8 +11,9 @@ import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Strict
 from starlette.routing import Route
 
 from headtohead.display.catalogue import Catalogue, catalogue, is_spec
@@ -47,7 +48,7 @@ def routes(bench: Bench) -> list[Route]:
 
         return start_study(Choice.of(**given), bench.home)
 
-    def upload(name: str, content: bytes) -> dict[str, Any]:
+    def upload(name: str, content: Annotated[bytes, Strict()]) -> dict[str, Any]:
         kept = uploads.keep(bench.home, name, content)
         return {"data": kept, "uploads": _uploads(bench.home)}
 

@@ -88,6 +88,7 @@ def kept_token(file: Path) -> str:
             return known
     except (OSError, ValueError, KeyError, TypeError):
         pass
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     token = secrets.token_urlsafe(32)
     write_whole(file, to_text({"token": token}))
     os.chmod(file, 0o600)

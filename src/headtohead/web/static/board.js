@@ -5,7 +5,8 @@ import { ask, on } from "./api.js";
 import { axis, intervalChart, spanOf, verdictMark } from "./charts.js";
 import { busy, button, h, replace } from "./dom.js";
 
-const HEAD = 74; // pixels of a row without its arms
+const HEAD = 88; // pixels of a row without its arms
+const ERROR = () => (innerWidth <= 700 ? 150 : 104); // pixels of a row that cannot be read; a longer text is cut
 const ARM = () => (innerWidth <= 700 ? 62 : 40); // pixels of an arm
 const MOST_ARMS = 8; // of a row; the study's page has the others
 const BEYOND = 600; // pixels above and below the window that are drawn too
@@ -81,7 +82,7 @@ export async function show(main, at) {
     draw(true);
   }
 
-  const heightOf = (row) => HEAD + ARM() * Math.min((row.arms || []).length, MOST_ARMS) + ((row.arms || []).length ? 28 : 10);
+  const heightOf = (row) => row.error ? ERROR() : HEAD + ARM() * Math.min((row.arms || []).length, MOST_ARMS) + ((row.arms || []).length ? 28 : 10);
 
   function empty() {
     list.style.setProperty("height", "auto");
@@ -128,8 +129,8 @@ export async function show(main, at) {
     const link = address("study", row.name);
     const title = h("a", { class: "question", href: link, tabindex: -1 }, row.question || row.name);
     const props = { class: "row", role: "option", id: `row-${row.name}`, "aria-selected": String(row.name === selected), onclick: () => select(row.name) };
-    if (row.error) return h("article", props, title, h("p", { class: "alarm" }, row.error));
-    const width = Math.max(180, Math.min(460, list.clientWidth - (list.clientWidth < 700 ? 60 : 470)));
+    if (row.error) return h("article", props, title, h("p", { class: "alarm", title: row.error }, row.error));
+    const width = Math.max(180, Math.min(460, list.clientWidth - (list.clientWidth < 700 ? 60 : 640)));
     const span = spanOf(row.arms, row.floors);
     const arms = row.arms.slice(0, MOST_ARMS).map((arm) =>
       h("div", { class: "arm" },

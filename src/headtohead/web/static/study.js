@@ -52,7 +52,7 @@ export async function show(main, at) {
   function forest(chosen) {
     if (!chosen.arms.length) return null;
     const narrow = innerWidth <= 700;
-    const width = Math.max(200, Math.min(620, main.clientWidth - (narrow ? 30 : 420)));
+    const width = Math.max(200, Math.min(620, main.clientWidth - (narrow ? 30 : 660)));
     const span = spanOf(chosen.arms, study.floors);
     const figure = h("div", { class: "forest", "data-figure": "differences" },
       chosen.arms.map((arm) => h("div", { class: "arm" }, h("span", { class: "name" }, arm.arm),
@@ -82,7 +82,8 @@ export async function show(main, at) {
         toast("The browser does not allow copying here: select the table instead.", "error");
       }
     });
-    return h("div", { class: "controls" }, copy("Markdown", chosen.markdown), copy("LaTeX", chosen.latex), h("a", { href: address("inside", "", { study: study.name }) }, "Look inside its models"));
+    return h("div", { class: "controls" }, copy("Markdown", chosen.markdown), copy("LaTeX", chosen.latex), h("a", { href: address("inside", study.name) }, "Look inside its models"),
+      /^h2h run (lm|classifier) /.test(study.command) ? h("a", { href: address("compose", "", { study: study.name }) }, "Change it or add an arm") : null);
   }
 
   function curveControls() {
@@ -145,7 +146,7 @@ export async function show(main, at) {
 
   function failures() {
     const lost = study.failures.filter((f) => !["missing", "running", "stopped"].includes(f.status));
-    return lost.length ? [h("h2", null, "Runs without a value"), table(["arm", "state", "seeds", "why"], lost.map((f) => [f.arm, f.status, f.seeds.join(", "), f.why]), { label: "Failures" })] : null;
+    return lost.length ? [h("h2", null, "Runs without a value"), table(["arm", "state", "seeds", "why"], lost.map((f) => [f.arm, f.status, f.seeds.join(", "), h("span", { class: "text" }, f.why)]), { label: "Failures" })] : null;
   }
 
   function confusions() {
@@ -224,7 +225,12 @@ export async function show(main, at) {
     on("study", ({ name, row }) => { if (name === at.name && row) refresh(); }),
     on("progress", (now) => progress(now[at.name] || null)),
   ];
-  const resized = () => draw();
+  let width = innerWidth; // a phone changes the height alone when its address bar hides
+  const resized = () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    draw();
+  };
   addEventListener("resize", resized);
   return () => {
     stops.forEach((off) => off());
