@@ -107,17 +107,3 @@ def test_the_server_outlives_a_module_that_exits(store):
         assert server.request("/api/about")[0] == 200
         assert server.request("/api/audit/module/state?id=abc")[0] == 404
         assert server.request("/api/audit/module", {"source": ["no text"]})[0] == 400
-
-
-def test_a_run_with_the_users_code_needs_permission(server, store, tmp_path):
-    run = server.request("/api/audit/arms?study=tiny")[1]["arms"][0]["run"]
-    home = tmp_path / "home"
-    folder = home / "runs" / run
-    folder.mkdir(parents=True)
-    spec = json.loads((store / "runs" / run / "run.json").read_text())
-    spec["arm"]["model"]["position"] = {"kind": "Mine", "source": "abc", "file": "mine.py"}
-    (folder / "run.json").write_text(json.dumps(spec))
-    with served(home) as other:
-        status, answer, _ = other.request(f"/api/audit?run={run}")
-    assert status == 400
-    assert "a class of yours, Mine" in answer["error"]

@@ -309,7 +309,7 @@ def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert "\n" not in answer["error"]
         status, answer, _ = server.request(f"/api/audit?run={theirs['seeds'][0]['run']}")
         assert status == 400
-        assert "code" in answer["error"]
+        assert "approve it with h2h trust" in answer["error"]
         assert server.request("/api/study?name=tiny")[0] == 200
     assert not canary.exists()
     assert not (tmp_path / "my-list.json").exists()

@@ -14,6 +14,7 @@ from headtohead.display.catalogue import catalogue
 from headtohead.errors import InputError
 from headtohead.outcome.outcome import load_outcome
 from headtohead.run import files
+from headtohead.run.approval import needed_by
 from headtohead.run.store import Record
 from headtohead.web import audit_work
 from headtohead.web.answers import answered
@@ -103,24 +104,17 @@ def part_text(text: str) -> str:
 
 
 def run_with_model(bench: Bench, run: str) -> str:
-    """The id of a stored run whose model can be built without the user's code, or with it where that is allowed."""
+    """The id of a stored run whose model can be built without code that the user has not approved."""
     if not RUN.fullmatch(run) or not (bench.home / files.RUNS / run / files.RUN).is_file():
         raise NotFound(f"there is no run '{run[:40]}' in {bench.home}: choose a study and an arm")
-    spec = Record.at(bench.home, run).spec
-    try:
-        own = _classes_of_user(spec["arm"]["model"])
-    except (KeyError, TypeError):
-        raise InputError(f"run {run} has no readable run.json: check it with h2h doctor") from None
-    if own and not bench.allow_code:
-        raise InputError(f"this run uses a class of yours, {own[0]}, and no code is executed from here: {HOW}")
+    record = Record.at(bench.home, run)
+    if not isinstance(record.spec.get("arm"), dict) or "model" not in record.spec["arm"]:
+        raise InputError(f"run {run} has no readable run.json: check it with h2h verify {run}")
+    for code in needed_by([record]):
+        raise InputError(
+            f"run {run} needs code that you have not approved, {code.name}: read it and approve it with h2h trust {run}"
+        )
     return run
-
-
-def _classes_of_user(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        here = [str(value.get("kind"))] if value.get("source") else []
-        return here + [name for inner in value.values() for name in _classes_of_user(inner)]
-    return [name for inner in value for name in _classes_of_user(inner)] if isinstance(value, list) else []
 
 
 class Modules:

@@ -120,7 +120,7 @@ const FIELDS = {
 export function generation(page) {
   const inputs = Object.fromEntries(Object.entries(FIELDS).map(([key, [, props]]) => [key, h("input", { ...props, value: page.state[key], oninput: () => page.note({ [key]: inputs[key].value }) })]));
   const greedy = h("input", { type: "checkbox", checked: page.state.greedy === "1", onchange: () => page.note({ greedy: greedy.checked ? "1" : "" }) });
-  const start = button("Generate", run, { class: "primary" });
+  const start = button("Generate", run, { class: "primary", disabled: true }); // until the models are there
   const end = button("Stop", () => stop(), { disabled: true });
   const outputs = [0, 1].map(() => h("p", { class: "surprise made", "aria-live": "off" }));
   const heads = [0, 1].map(() => h("h3"));
@@ -128,7 +128,7 @@ export function generation(page) {
   const status = h("span", { class: "quiet", role: "status" });
   const place = h("div", { class: "two", "data-figure": "generated", hidden: true }, [0, 1].map((n) => h("div", null, heads[n], outputs[n], commands[n])));
   const element = h("section", { "aria-label": "Generate" }, h("h2", null, "Continue the text"),
-    h("form", { class: "controls", onsubmit: (event) => { event.preventDefault(); run(); } },
+    h("form", { class: "controls", onsubmit: (event) => { event.preventDefault(); if (!start.disabled) run(); } },
       Object.entries(FIELDS).map(([key, [name]]) => h("label", { class: "field small" }, name, inputs[key])), h("label", { class: "tick" }, greedy, " most likely token"), start, end, status), place);
   let abort = null;
   let rows = [];
@@ -136,6 +136,7 @@ export function generation(page) {
   function show(found) {
     element.hidden = !found.some((a) => a && a.task === "lm");
     heads.forEach((head, n) => { head.textContent = page.names()[n]; });
+    start.disabled = abort !== null;
   }
 
   const value = (text) => (text === "" ? null : Number(text));

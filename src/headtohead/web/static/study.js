@@ -52,7 +52,7 @@ export async function show(main, at) {
   function forest(chosen) {
     if (!chosen.arms.length) return null;
     const narrow = innerWidth <= 700;
-    const width = Math.max(200, Math.min(620, main.clientWidth - (narrow ? 30 : 660)));
+    const width = Math.max(200, Math.min(620, main.clientWidth - (narrow ? 30 : 740)));
     const span = spanOf(chosen.arms, study.floors);
     const figure = h("div", { class: "forest", "data-figure": "differences" },
       chosen.arms.map((arm) => h("div", { class: "arm" }, h("span", { class: "name" }, arm.arm),
