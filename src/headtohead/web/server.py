@@ -72,6 +72,7 @@ def _socket(host: str, port: int | None) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((host, candidate))
+            made.listen()  # from now on no other server gets the port, and the printed address can be opened
         except OSError as error:
             made.close()
             if port is not None:
