@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from headtohead.outcome.outcome import load_outcome
+from headtohead.run.studies import read_study
 from headtohead.web.board import board_row
 from headtohead.web.study_page import curve_names, curves, study_page
+from helpers.stores import stored
+from helpers.web import served
 
 
 def test_a_row_has_the_numbers_of_the_verdicts(store: Path):
@@ -49,3 +53,31 @@ def test_curves_are_those_of_the_runs(store: Path):
         steps = [step for step, _ in arm["seeds"][0]]
         assert steps == sorted(steps)
     assert all(not arm["seeds"] for arm in curves(outcome.folder, "no/such")["arms"])
+
+
+def test_damage_is_shown_and_the_rest_goes_on(home: Path):
+    stored(home, {"Rope": -0.2}, name="whole")
+    stored(home, {"Rope": -0.2}, name="run")
+    stored(home, {"Rope": -0.2}, name="record")
+    hurt = next(iter(list(read_study(home / "studies" / "run").arms)[1].runs.values()))
+    (home / "runs" / hurt / "result.json").write_text('{"half')
+    (home / "studies" / "record" / "study.json").write_text('{"half')
+    with served(home) as server:
+        until = time.monotonic() + 60
+        while len(rows := {r["name"]: r for r in server.request("/api/board")[1]["rows"]}) < 3:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert "study.json cannot be read" in rows["record"]["error"]
+        assert rows["run"]["states"]["damaged"] == 1
+        assert "error" not in rows["whole"]
+        status, said, _ = server.request("/api/study?name=record")
+        assert (status, "\n" in said["error"]) == (400, False)
+        status, said, _ = server.request("/api/study?name=run")
+        assert status == 200
+        (lost,) = said["failures"]
+        assert (lost["status"], lost["seeds"]) == ("damaged", [0])
+        assert f"h2h verify {hurt} --repair" in lost["why"]
+        for page in ("inside/arms?study=run", "audit/arms?study=run", "curves?name=run&metric=train/loss"):
+            assert server.request(f"/api/{page}")[0] == 200
+        for page in ("inside/arms?study=record", "audit/arms?study=record", "compose/study?name=record"):
+            assert server.request(f"/api/{page}")[0] == 400
