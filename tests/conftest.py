@@ -6,9 +6,8 @@ import tempfile
 import pytest
 import torch
 
-pytest_plugins = [
-    f"helpers.{name}" for name in ("browser", "corpora", "hostile", "hub", "inside", "stores", "terminal", "verdicts")
-]
+PLUGINS = ("browser", "corpora", "counting", "hostile", "hub", "inside", "stores", "terminal", "verdicts")
+pytest_plugins = [f"helpers.{name}" for name in PLUGINS]
 
 torch.set_num_threads(1)  # the tests run side by side, one process per core
 

@@ -57,7 +57,7 @@ def stored(tmp_path: Path) -> Store:
         more = more or {}
         for n, (arm, losses) in enumerate(arms.items()):
             for seed, loss in enumerate(losses):
-                folder = tmp_path / "runs" / f"{n}-{seed}"
+                folder = tmp_path / "runs" / f"{n:08x}{seed:08x}"
                 folder.mkdir(parents=True)
                 diverged = not math.isfinite(loss)
                 result = {
@@ -75,7 +75,7 @@ def stored(tmp_path: Path) -> Store:
                 (folder / "measures.json").write_text(json.dumps({"recipe": own}))
                 (folder / "metrics.jsonl").write_text("".join(json.dumps(look) + "\n" for look in looks))
         rows = [
-            {"name": arm, "differs": {}, "spec": {}, "runs": {str(s): f"{n}-{s}" for s in SEEDS}}
+            {"name": arm, "differs": {}, "spec": {}, "runs": {str(s): f"{n:08x}{s:08x}" for s in SEEDS}}
             for n, arm in enumerate(arms)
         ]
         study = {

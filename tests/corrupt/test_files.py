@@ -1,7 +1,7 @@
 """Damage to every kind of file of a store and of its caches. Each case is noticed and named, or changes nothing.
 
 A case is noticed if a reader names it, or `h2h verify` does. It is harmless if all readers return what they returned
-before. The long form (`--slow`) has 2,000 cases and prints its counts.
+before. The long form (`--slow`) has 2,000 cases.
 """
 
 from __future__ import annotations
@@ -166,14 +166,13 @@ def test_the_store_has_every_kind_of_file(everything: Everything) -> None:
     assert {"audits/audits", "derived/derived", "tokens/train.bin", "tokens/facts.json", "tokens/train.npz"} <= kinds
 
 
-def test_damage_is_named_or_harmless(everything: Everything) -> None:
-    print(run_cases(everything, FEW, seed=0))
+def test_damage_is_named_or_harmless(everything: Everything, counts: Counter[str]) -> None:
+    counts.update(run_cases(everything, FEW, seed=0))
 
 
 @pytest.mark.slow
-def test_damage_is_named_or_harmless_in_many_cases(everything: Everything) -> None:
-    found = run_cases(everything, MANY, seed=1)
-    print(f"{sum(found.values())} cases: {dict(found)}")
+def test_damage_is_named_or_harmless_in_many_cases(everything: Everything, counts: Counter[str]) -> None:
+    counts.update(run_cases(everything, MANY, seed=1))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

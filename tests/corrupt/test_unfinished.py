@@ -72,10 +72,9 @@ def cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_a_damaged_stopped_run_ends_in_the_same_bits(place: Path, count: int) -> None:
+def test_a_damaged_stopped_run_ends_in_the_same_bits(place: Path, count: int, counts: Counter[str]) -> None:
     draw = random.Random(count)
-    found = Counter(trained_after(place, draw.choice(OFTEN), draw) for _ in range(count))
-    print(f"{count} cases: {dict(found)}")
+    counts.update(f"stopped run: {trained_after(place, draw.choice(OFTEN), draw)}" for _ in range(count))
 
 
 @pytest.mark.usefixtures("cache")

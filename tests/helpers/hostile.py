@@ -147,23 +147,14 @@ def attempt(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def counted(record_property: Callable[[str, object], None]) -> Iterator[Callable[[Lab], Lab]]:
+def counted(counts: Counter[str]) -> Callable[[Lab], Lab]:
     """Report the attempts of a lab at the end of the tests."""
-    labs: list[Lab] = []
-    yield lambda lab: labs.append(lab) or lab
-    for lab in labs:
-        record_property("hostile", dict(lab.counts))
 
+    def watched(lab: Lab) -> Lab:
+        lab.counts = counts
+        return lab
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    counts: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            for name, value in getattr(report, "user_properties", ()):
-                counts.update(value if name == "hostile" and report.when == "teardown" else {})
-    if counts:
-        each = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-        terminalreporter.write_line(f"hostile: {sum(counts.values())} attempts ({each})")
+    return watched
 
 
 # -- code in JSON ------------------------------------------------------------------------------------------------------

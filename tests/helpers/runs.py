@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from headtohead import Arm, Files, RunSpec
+from headtohead.disk import checksums
+from headtohead.run import seal
 from headtohead.run.events import Event, Finished
 from headtohead.run.session import Options, Stop, execute
 from headtohead.run.store import Record
@@ -77,3 +79,14 @@ class AskedInStep(Stop):
     @property
     def asked(self) -> bool:  # type: ignore[override]
         return torch.initial_seed() == self.stream
+
+
+def resealed(folder: Path) -> Path:
+    """The run with checksums that match its files again, as somebody writes them who changes files on purpose."""
+    without_checksums(folder)
+    times, result = (json.loads((folder / name).read_text()) for name in ("times.json", "result.json"))
+    snapshots = [f"snapshots/{path.name}" for path in sorted((folder / "snapshots").glob("step-*"))]
+    (folder / "times.json").write_text(json.dumps(seal.times_of(folder, folder.name, times)))
+    sealed = seal.result_of(folder, folder.name, result, checksums.sums_of(folder, snapshots))
+    (folder / "result.json").write_text(json.dumps(sealed))
+    return folder

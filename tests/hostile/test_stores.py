@@ -17,6 +17,7 @@ from headtohead.spec.statements import digest
 from headtohead.spec.userfiles import copy_name
 from helpers.corpora import write_text
 from helpers.hostile import Attempt, Lab, Trick, drawn, knobs_at, places, replaced, tricks, write_copies
+from helpers.runs import resealed, without_checksums
 from helpers.studies import carried, study
 
 NORMAL, SLOW = 70, 2000  # cases of code in JSON
@@ -71,12 +72,13 @@ class Target:
         shutil.copytree(sound / "home", self.home)
         record = json.loads((self.home / "studies" / "tiny" / "study.json").read_text())
         self.run: str = record["tables"][0]["arms"][1]["runs"]["0"]
-        self.folder = self.home / "runs" / self.run
+        self.folder = without_checksums(self.home / "runs" / self.run)  # as an older version wrote it
 
     def restore(self, *names: str) -> None:
         for name in names:
             shutil.rmtree(self.home / name, ignore_errors=True)
             shutil.copytree(self.sound / "home" / name, self.home / name)
+        without_checksums(self.folder)
         shutil.rmtree(self.lab.folder / "cwd" / "exported", ignore_errors=True)
 
     def typed(self, command: list[str]) -> list[str]:
@@ -104,6 +106,7 @@ def code_in_json(target: Target, attempt: Attempt, count: int, seed: int) -> Non
     rng, lab = random.Random(seed), target.lab
     run_json, study_json = target.folder / "run.json", target.home / "studies" / "tiny" / "study.json"
     sound_run, sound_study = target.json_of(run_json), target.json_of(study_json)
+    del sound_study["checksum"]
     where = list(places(sound_run))
     assert len(where) > 60
     ways = tricks(lab)
@@ -121,11 +124,14 @@ def code_in_json(target: Target, attempt: Attempt, count: int, seed: int) -> Non
             arm = replaced(arms[1]["spec"], place[1:], part) if place[1:] else part
             study_json.write_text(json.dumps(replaced(sound_study, ("tables", 0, "arms", 1, "spec"), arm)))
         write_copies(trick, target.folder)
+        if number % 2 and not trick.links:
+            resealed(target.folder)  # the attacker has written checksums that match
         for command in rng.sample(MODELS, 2):
             attempt(lab, what, *target.typed(command), codes={2, 3})
         if knobs is not None:  # a knob with a wrong value is another matter
             for command in (rng.choice(LISTS), *([rng.choice(STUDY)] if number % 30 == 0 else [])):
                 attempt(lab, what, *target.typed(command))
+        without_checksums(target.folder)
         if in_study:
             study_json.write_text(json.dumps(sound_study))
         shutil.rmtree(lab.folder / "cwd" / "exported", ignore_errors=True)

@@ -16,7 +16,6 @@ from headtohead.errors import InputError, nearest
 from headtohead.spec.userfiles import load_found_file, published_recipes
 from headtohead.study.study import Study
 
-WHERE = published_recipes()
 PLAIN = ("documents",)  # files that only define models and arms
 QUICK_SEEDS = 3
 
@@ -53,7 +52,8 @@ class Experiment:
         return dataclasses.replace(study.set(*self.quick), seeds=seeds, tune={}, again=False, name=f"{name}-quick")
 
 
-def experiments(where: Path = WHERE) -> list[Experiment]:
+def experiments(where: Path | None = None) -> list[Experiment]:
+    where = where or published_recipes()
     if not where.is_dir():
         raise InputError(f"there is no folder {where}: run this in a clone of the project")
     return [experiment(file) for file in sorted(where.glob("*.py")) if file.stem not in PLAIN]
@@ -83,8 +83,8 @@ def asked_for(report: str, found: list[Experiment]) -> list[Experiment]:
     return [e for e in found if report in e.reports]
 
 
-def figures(where: Path = WHERE) -> dict[str, Any]:
-    file = where / "figures.toml"
+def figures(where: Path | None = None) -> dict[str, Any]:
+    file = (where or published_recipes()) / "figures.toml"
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError:

@@ -14,7 +14,7 @@ from headtohead.claims import ledger, run
 from headtohead.claims import stored as kept
 from headtohead.claims.comparisons import Interaction
 from headtohead.claims.evidence import Finding, Outcomes
-from headtohead.claims.experiments import QUICK_SEEDS, WHERE, Experiment, asked_for, experiments, figures
+from headtohead.claims.experiments import QUICK_SEEDS, Experiment, asked_for, experiments, figures
 from headtohead.claims.published_figures import Row, row_of
 from headtohead.claims.report_tables import LEGEND, ReportTables, report_tables
 from headtohead.display.claims import Section, Shown, Table
@@ -25,6 +25,7 @@ from headtohead.puzzles.published import met
 from headtohead.run import files, store
 from headtohead.run.executors.execution import Execution
 from headtohead.run.forecast import Forecast
+from headtohead.spec.userfiles import published_recipes
 from headtohead.study.workflow import StudyStopped, train_and_load
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def asked(report: str) -> list[Experiment]:
 
 def forecast(found: list[Experiment], quick: bool, home: Path, jobs: int | None) -> Plan:
     jobs = jobs or os.cpu_count() or 1
-    return Plan(run.needs(found, quick=quick, home=home, where=WHERE, jobs=jobs), jobs)
+    return Plan(run.needs(found, quick=quick, home=home, where=published_recipes(), jobs=jobs), jobs)
 
 
 def follow(
@@ -107,7 +108,7 @@ def compare_with_stored(found: list[Experiment], home: Path) -> Iterator[str]:
     other_processors: set[str] = set()
     for experiment in found:
         for name in experiment.studies:
-            mine, stored = home / files.PUBLISHED / f"{name}.json", WHERE / run.STORED / f"{name}.json"
+            mine, stored = home / files.PUBLISHED / f"{name}.json", published_recipes() / run.STORED / f"{name}.json"
             if not mine.is_file():
                 yield f"{name} is incomplete and was not compared with the stored results"
             elif stored.is_file():
@@ -174,7 +175,7 @@ def results(
             if hear is not None:
                 hear(experiment.name)
             outcomes: Outcomes = (
-                run.outcomes_stored(experiment, WHERE, Path(room))
+                run.outcomes_stored(experiment, published_recipes(), Path(room))
                 if stored
                 else run.outcomes_in_store(experiment, quick=quick, home=home)
             )
