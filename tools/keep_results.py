@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headtohead.claims.experiments import WHERE
 from headtohead.claims.run import STORED
 from headtohead.claims.stored import read
 from headtohead.errors import InputError
 from headtohead.run.store import home, write_whole
+from headtohead.spec.userfiles import published_recipes
 from stored_results import exit_with
 
 
@@ -16,8 +16,8 @@ def main() -> None:
         raise InputError(f"{home()} has no complete results: run h2h reproduce first")
     for file in files:
         read(file)  # refuses a damaged file
-        write_whole(WHERE / STORED / file.name, file.read_bytes())
-        print(f"kept {WHERE / STORED / file.name}")
+        write_whole(published_recipes() / STORED / file.name, file.read_bytes())
+        print(f"kept {published_recipes() / STORED / file.name}")
 
 
 if __name__ == "__main__":

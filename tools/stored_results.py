@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 
 from headtohead.claims import run, stored
-from headtohead.claims.experiments import WHERE, experiments
+from headtohead.claims.experiments import experiments
 from headtohead.claims.workflow import Results, results
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.outcome import Outcome
+from headtohead.spec.userfiles import published_recipes
 
 ROOT = Path(__file__).parents[1]
 Load = Callable[[str], Outcome]  # a stored study by its name
@@ -38,7 +39,7 @@ def stored_studies() -> Iterator[Load]:
         def load(name: str) -> Outcome:
             if name not in studies:
                 raise InputError(f"no recipe has a study {name}: {nearest(name, list(studies))}")
-            file = WHERE / run.STORED / f"{name}.json"
+            file = published_recipes() / run.STORED / f"{name}.json"
             stored.check(file, studies[name])
             return stored.unpacked(file, Path(room) / name)
 

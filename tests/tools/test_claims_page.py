@@ -13,9 +13,10 @@ import doc_blocks
 import gallery
 import reference
 from headtohead.claims import run, stored
-from headtohead.claims.experiments import WHERE, figures
+from headtohead.claims.experiments import figures
 from headtohead.claims.workflow import Results
 from headtohead.display.catalogue import catalogue
+from headtohead.spec.userfiles import published_recipes
 from stored_results import ROOT, Load, judged, stored_studies
 
 LEAST = 10  # pairs that a claim's verdict rests on
@@ -82,7 +83,7 @@ def test_page_names_best_rates_at_the_edge_of_their_grid(found):
     page = committed("docs/claims.md")
     for one in found.claims:
         for name, chosen in one.tuned.items():
-            tuning = stored.read(WHERE / run.STORED / f"{name}.json").study.tuning
+            tuning = stored.read(published_recipes() / run.STORED / f"{name}.json").study.tuning
             assert chosen in page
             assert chosen.count("the edge of the grid") == sum(bool(arm.edge) for arm in tuning)
 
