@@ -60,7 +60,7 @@ def serve(
     )
     if open_page:
         threading.Timer(0.3, webbrowser.open, [address]).start()
-    with contextlib.closing(listening):
+    with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):  # the way to end a server
         uvicorn.Server(config).run(sockets=[listening])
 
 
