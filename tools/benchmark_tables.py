@@ -110,10 +110,23 @@ def verdict(results: JSON) -> str:
     return f"{table(head, rows)}\n\n`{results['command']}`, {results['machine']}."
 
 
+def attacks(results: JSON) -> str:
+    """`benchmarks/measure/attacks.py`: the suites that attack the program, in version 0.1 and now."""
+    rows = []
+    for suite, now in results.items():
+        ended = ", ".join(f"{count:,} {kind}" for kind, count in now["counts"].items())
+        before = now.get("before", {"attempts": 0, "says": "not run"})
+        tests = "all tests pass" if not now["failed"] else f"**{now['failed']} of {now['tests']} tests fail**"
+        rows.append([f"`tests/{suite}`", f"{before['says']}", f"{now['attempts']:,}: {ended}; {tests}", now["date"]])
+    said = "`python benchmarks/measure/attacks.py`; version 0.1 with the same cases, as far as it can run them."
+    return f"{table(['suite', 'version 0.1', 'now', 'measured'], rows)}\n\n{said}"
+
+
 # any other file in benchmarks/measured is a plain table
 KINDS: dict[str, Callable[..., str]] = {
     "steps": steps,
     "finetune": finetune,
     "generation": generation,
     "verdict": verdict,
+    "attacks": attacks,
 }

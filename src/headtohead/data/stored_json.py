@@ -43,9 +43,12 @@ def read_json(path: Path, remedy: str) -> Any:
 
 
 def parsed(content: bytes | str) -> Any:
-    """The value of JSON text. Raises one of DAMAGED if it is none, is nested too deep, or has half characters."""
+    """The value of JSON text. Raises ValueError if it is none, is nested too deep, or has half characters."""
     text = content.decode("utf-8") if isinstance(content, bytes) else content
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     level = [value]
     for _ in range(DEEPEST):
         level = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.data.stored_json import parsed
 from headtohead.errors import InputError
 from headtohead.external.values import ENDINGS
 
@@ -165,7 +165,7 @@ def _json_kind(path: Path, head: str) -> str:
     """One object over several lines is a file of some program; one object per line is a table or lm-eval samples."""
     line = head.lstrip().splitlines()[0]
     try:
-        row = json.loads(line)
+        row = parsed(line)
     except ValueError:
         row = None
     if isinstance(row, dict) and "log_history" not in row:

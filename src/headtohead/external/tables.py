@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.stored_json import parsed
 from headtohead.errors import InputError, it_has
 from headtohead.external.sources import Source, read_text
 from headtohead.external.values import (
@@ -110,7 +110,7 @@ def _json_rows(text: str, path: Path) -> tuple[list[str], list[tuple[int, dict[s
     rows: list[tuple[int, dict[str, Any]]] = []
     if text.lstrip()[0] == "[":
         try:
-            listed = list(enumerate(json.loads(text), 1))
+            listed = list(enumerate(parsed(text), 1))
         except ValueError as error:
             raise InputError(f"{path} is not JSON: {error}") from None
     else:
@@ -118,8 +118,8 @@ def _json_rows(text: str, path: Path) -> tuple[list[str], list[tuple[int, dict[s
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
                 try:
-                    listed.append((number, json.loads(line)))
-                except (ValueError, RecursionError):
+                    listed.append((number, parsed(line)))
+                except ValueError:
                     raise InputError(f"{path}, line {number} is not JSON: give one object per line") from None
     for number, row in listed:
         if not isinstance(row, dict):

@@ -6,11 +6,11 @@ and reading a pickle can run any code, so it is not opened.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.stored_json import parsed
 from headtohead.errors import InputError
 from headtohead.external.sources import Source, read_text
 from headtohead.external.values import Point, RunLog, number_of
@@ -48,8 +48,8 @@ def newest_state(folder: Path) -> Path:
 
 def _state(path: Path) -> dict[str, Any]:
     try:
-        state = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+        state = parsed(read_text(path))
+    except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is not JSON: it is damaged or was cut off") from None

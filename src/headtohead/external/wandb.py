@@ -7,13 +7,13 @@ checksum, a length and a type (whole, first, middle, last). The records are prot
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.stored_json import parsed
 from headtohead.errors import InputError, Unavailable
 from headtohead.external.sources import Source
 from headtohead.external.tables import Table, flat
@@ -101,7 +101,7 @@ def _items(items: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for item in items:
         try:
-            value = json.loads(item.value_json)
+            value = parsed(item.value_json)
         except ValueError:
             continue
         key = ".".join(item.nested_key) or item.key

@@ -49,7 +49,7 @@ def _span(files: Sequence[str]) -> str:
 
 def _seeds(values: Sequence[Value]) -> str:
     seeds = sorted({v.seed for v in values if v.seed is not None}, key=lambda s: (len(s), s))
-    numbers = [int(s) for s in seeds if s.isdigit()]
+    numbers = [int(s) for s in seeds if s.isdecimal() and len(s) < 20]
     if len(numbers) == len(seeds) > 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return f"{numbers[0]} to {numbers[-1]}"
     return _listed(seeds)

@@ -31,7 +31,7 @@ def puzzle(which: int | str, **given: Any) -> Puzzle:
     """The puzzle with this number or name. `given` replaces its default inputs: `puzzle(1, keys=…)`."""
     by_name = {p.name: p for p in ALL.values()}
     text = str(which).strip().lower()
-    kind = by_name.get(text) or (ALL.get(int(text)) if text.isdecimal() else None)
+    kind = by_name.get(text) or (ALL.get(int(text)) if text.isdecimal() and len(text) < 10 else None)
     if kind is None:
         hint = nearest(text[:40], by_name)
         raise InputError(f"there is no puzzle '{text[:40]}': give a number from 1 to {max(ALL)} or a name; {hint}")

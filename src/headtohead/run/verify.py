@@ -5,7 +5,6 @@ Other commands check what they read, and hash a file again only when it has chan
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -17,6 +16,7 @@ from typing import Any
 
 from headtohead.data import wheels
 from headtohead.data.cache import SUMS, cache_folder, folder_damage
+from headtohead.data.stored_json import parsed
 from headtohead.disk.writing import ASIDE
 from headtohead.errors import InputError, failure
 from headtohead.run import derived, files, seal, store
@@ -264,7 +264,7 @@ def _retrained(folder: Path) -> str:
 
     spec = None
     try:
-        data = json.loads((folder / files.RUN).read_bytes())
+        data = parsed((folder / files.RUN).read_bytes())
         spec = read_run(data, folder / files.CODE)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # no spec to train by

@@ -342,7 +342,7 @@ def parse(text: str) -> Any:
         if marker:
             _check_names(tree, f"{path}.py", own)
         return _value(tree, text, own)
-    except (SyntaxError, RecursionError, MemoryError):  # the last two: nested too deep
+    except (SyntaxError, UnicodeEncodeError, RecursionError, MemoryError):  # the last two: nested too deep
         text = " ".join(text.split())
         raise InputError(f"cannot read '{text}': write a name, a number, or a part such as 'Rope(theta=500)'") from None
 
