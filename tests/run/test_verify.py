@@ -87,6 +87,16 @@ def test_a_damaged_study_is_kept_before_it_is_written(text: Path, home: Path, ca
     assert headtohead.verify().is_sound
 
 
+def test_a_run_that_cannot_be_trained_again_stays(text: Path, home: Path, type_in: Type) -> None:
+    record = trained_record(run_on(text), home)
+    (record.folder / "model.safetensors").write_bytes(b"torn")
+    text.unlink()
+    done = type_in("verify", "--repair")
+    assert done.code == 1
+    assert "it could not be repaired: no file " in done.out
+    assert [path.name for path in (home / "runs").iterdir()] == [record.id]
+
+
 def test_a_damaged_study_is_set_aside_by_repair(text: Path, home: Path, type_in: Type) -> None:
     made = study(text, seeds=2, vary={"model.position": ["Learned", "Rope"]})
     carried(made, home)

@@ -261,6 +261,7 @@ def _repaired(problem: Problem, path: Path) -> Problem:
 def _retrained(folder: Path) -> str:
     from headtohead.run.train import train_runs
     from headtohead.training.arm import read_run
+    from headtohead.training.tasks import task_of
 
     spec = None
     try:
@@ -268,6 +269,8 @@ def _retrained(folder: Path) -> str:
         spec = read_run(data, folder / files.CODE)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # no spec to train by
+    if spec is not None and spec.id == folder.name:
+        task_of(spec.arm)  # the run stays where it is if its corpus is not here
     with store.lock(folder):
         aside = store.move_aside(folder)
     if spec is None or spec.id != folder.name:
