@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,13 +89,14 @@ def test_a_damaged_study_is_kept_before_it_is_written(text: Path, home: Path, ca
     assert headtohead.verify().is_sound
 
 
-def test_a_run_that_cannot_be_trained_again_stays(text: Path, home: Path, type_in: Type) -> None:
+def test_a_run_that_cannot_be_trained_again_stays(text: Path, home: Path) -> None:
     record = trained_record(run_on(text), home)
     (record.folder / "model.safetensors").write_bytes(b"torn")
     text.unlink()
-    done = type_in("verify", "--repair")
-    assert done.code == 1
-    assert "it could not be repaired: no file " in done.out
+    code = "import sys; from headtohead.cli import main; sys.argv = ['h2h', 'verify', '--repair']; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)  # with no text in memory
+    assert done.returncode == 1
+    assert "it could not be repaired: no file " in done.stdout
     assert [path.name for path in (home / "runs").iterdir()] == [record.id]
 
 

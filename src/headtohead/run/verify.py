@@ -275,5 +275,8 @@ def _retrained(folder: Path) -> str:
         aside = store.move_aside(folder)
     if spec is None or spec.id != folder.name:
         return f"kept as {aside.name}; train it again with the command that made it"
-    train_runs([spec], home=folder.parent.parent)
+    try:
+        train_runs([spec], home=folder.parent.parent)
+    except InputError as error:
+        raise InputError(f"{failure(error)}; it is kept as {aside.name}") from None
     return f"kept as {aside.name}, and trained again"
