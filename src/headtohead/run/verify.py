@@ -261,7 +261,6 @@ def _repaired(problem: Problem, path: Path) -> Problem:
 def _retrained(folder: Path) -> str:
     from headtohead.run.train import train_runs
     from headtohead.training.arm import read_run
-    from headtohead.training.tasks import task_of
 
     spec = None
     try:
@@ -270,7 +269,7 @@ def _retrained(folder: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # no spec to train by
     if spec is not None and spec.id == folder.name:
-        task_of(spec.arm)  # the run stays where it is if its corpus is not here
+        spec.resolved()  # the run stays where it is if its corpus is not here
     with store.lock(folder):
         aside = store.move_aside(folder)
     if spec is None or spec.id != folder.name:
