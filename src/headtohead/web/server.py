@@ -1,19 +1,25 @@
-"""Start the server: what `h2h serve` and `Outcome.serve()` call."""
+"""Start the server: what `h2h serve` calls."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import secrets
 import socket
 import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headtohead.errors import InputError, Unavailable
 from headtohead.run import store
 from headtohead.web.app import make_app
 from headtohead.web.bench import Bench
 from headtohead.web.security import LOOPBACK, Access, kept_token, token_file
+
+if TYPE_CHECKING:
+    import uvicorn
 
 PORT = 8765
 TRIED = 20  # ports after the first that are tried where none was asked for
@@ -26,13 +32,16 @@ def serve(
     host: str = "127.0.0.1",
     password: str = "",
     allow_hosts: tuple[str, ...] = (),
+    allow_frames: tuple[str, ...] = (),
+    base_path: str = "",
     read_only: bool = False,
     allow_code: bool = False,
     open_page: bool = False,
-    page: str = "",
+    for_parent: bool = False,
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve the store until Ctrl-C. `page` is the part of the address after #, such as /study/demo."""
+    """Serve the store until Ctrl-C. With `for_parent` the server has its own token and ends when its standard
+    input does: a program that starts it need not end it."""
     import uvicorn
 
     beyond = host not in ("127.0.0.1", "localhost", "::1")
@@ -43,11 +52,14 @@ def serve(
         )
     listening = _socket(host, port)
     port = listening.getsockname()[1]
-    hosts = (*LOOPBACK, *allow_hosts, *((host,) if beyond else ()))
-    access = Access(password or kept_token(token_file(port)), port, hosts, password, read_only)
+    hosts = (*LOOPBACK, *(name.lower() for name in allow_hosts), *((host,) if beyond else ()))
+    token = password or (secrets.token_urlsafe(32) if for_parent else kept_token(token_file(port)))
+    access = Access(token, port, hosts, password, read_only, base_path, allow_frames)
     app = make_app(Bench(home or store.home(), access, allow_code))
-    address = f"http://{'127.0.0.1' if not beyond else host}:{port}/?token={access.token}{f'#{page}' if page else ''}"
+    address = f"http://{'127.0.0.1' if not beyond else host}:{port}/?token={access.token}"
     say(f"serving {home or store.home()}: {address}")
+    if access.base_path:
+        say(f"behind the proxy: {access.base_path}/?token={access.token}")
     say("Ctrl-C ends the server; studies that it started go on")
     config = uvicorn.Config(
         app,
@@ -60,8 +72,18 @@ def serve(
     )
     if open_page:
         threading.Timer(0.3, webbrowser.open, [address]).start()
+    server = uvicorn.Server(config)
+    if for_parent:
+        threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):  # the way to end a server
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
+
+
+def _end_with_input(server: uvicorn.Server) -> None:
+    """Wait until the parent closes the pipe or dies."""
+    while os.read(0, 4096):
+        pass
+    server.should_exit = True
 
 
 def _socket(host: str, port: int | None) -> socket.socket:
