@@ -22,7 +22,7 @@ def test_pages_work_below_the_path_of_a_proxy(store: Path, browser, keeps):
     with served(store, **options) as server, proxied(server.port, BASE, keeps) as port:
         at = f"http://127.0.0.1:{port}{BASE}/"
         with open_page(browser, f"{at}?token={TOKEN}") as page:
-            page.locator("[role=option] a.question").first.click()
+            page.locator("[role=row] a.question").first.click()
             page.locator("svg.figure path.line").first.wait_for()
             assert page.url == f"{at}#/study/tiny"
             (cookie,) = page.context.cookies()

@@ -14,7 +14,7 @@ import pytest
 from helpers.web import TOKEN, open_page, served
 
 PAGES = {
-    "board": "[role=option]",
+    "board": "[role=row]",
     "study/tiny": "svg.figure path.line",
     "compose": ".compose h2",
     "inside/tiny": "button.head canvas",
