@@ -10,16 +10,14 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import uvicorn
 
 from headtohead.errors import InputError, Unavailable
 from headtohead.run import store
 from headtohead.web.app import make_app
 from headtohead.web.bench import Bench
 from headtohead.web.security import LOOPBACK, Access, kept_token, token_file
-
-if TYPE_CHECKING:
-    import uvicorn
 
 PORT = 8765
 TRIED = 20  # ports after the first that are tried where none was asked for
@@ -42,8 +40,6 @@ def serve(
 ) -> None:
     """Serve the store until Ctrl-C. With `for_parent` the server has its own token and ends when its standard
     input does: a program that starts it need not end it."""
-    import uvicorn
-
     beyond = host not in ("127.0.0.1", "localhost", "::1")
     if beyond and len(password) < 12:
         raise InputError(
@@ -55,14 +51,14 @@ def serve(
     hosts = (*LOOPBACK, *(name.lower() for name in allow_hosts), *((host,) if beyond else ()))
     token = password or (secrets.token_urlsafe(32) if for_parent else kept_token(token_file(port)))
     access = Access(token, port, hosts, password, read_only, base_path, allow_frames)
-    app = make_app(Bench(home or store.home(), access, allow_code))
+    bench = Bench(home or store.home(), access, allow_code)
     address = f"http://{'127.0.0.1' if not beyond else host}:{port}/?token={access.token}"
     say(f"serving {home or store.home()}: {address}")
     if access.base_path:
         say(f"behind the proxy: {access.base_path}/?token={access.token}")
     say("Ctrl-C ends the server; studies that it started go on")
     config = uvicorn.Config(
-        app,
+        make_app(bench),
         log_level="error",
         access_log=False,
         server_header=False,
@@ -72,11 +68,21 @@ def serve(
     )
     if open_page:
         threading.Timer(0.3, webbrowser.open, [address]).start()
-    server = uvicorn.Server(config)
+    server = _Server(config, bench)
     if for_parent:
         threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):  # the way to end a server
         server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, bench: Bench) -> None:
+        super().__init__(config)
+        self.bench = bench
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.bench.watcher.stop()  # open pages would hold the server, and be cut off with an error
+        await super().shutdown(sockets)
 
 
 def _end_with_input(server: uvicorn.Server) -> None:
