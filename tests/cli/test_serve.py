@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.docs import ROOT
 from helpers.terminal import Type, is_one_line
 
 
@@ -79,3 +80,12 @@ def test_an_open_page_does_not_hold_the_server(tmp_path: Path):
             _, printed = server.communicate(timeout=60)
             connection.close()
     assert (server.returncode, printed) == (0, "")
+
+
+def test_the_page_of_the_workbench_names_real_options_and_small_pictures(type_in: Type):
+    page = (ROOT / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
+    known = type_in("serve", "--help").out
+    for option in set(re.findall(r"--[a-z]+[a-z-]*", page)):
+        assert option in known
+    for picture in re.findall(r"\((\.\./pictures/serve/[^)]+)\)", page):
+        assert 1000 < (ROOT / "docs" / "how-to" / picture).stat().st_size < 250_000

@@ -95,9 +95,9 @@ export function drawCurves(place, data, options) {
   }
 
   chart.addEventListener("mousemove", read);
-  const figure = h("div", { "data-figure": "learning-curves" }, chart);
+  const figure = h("div", { "data-figure": "learning-curves" }, chart, legend);
   figure.figureData = { columns: ["arm", "seed", "step", data.metric], rows: data.arms.flatMap((arm) => Object.entries(arm.seeds).flatMap(([seed, points]) => points.map(([step, v]) => [arm.arm, seed, step, v]))) };
-  replace(place, figure, legend, readout);
+  replace(place, figure, readout);
 }
 
 function short(value) {

@@ -84,7 +84,7 @@ export async function savePage(at) {
   const [before, after] = templates[live ? "live" : "still"];
   const when = new Date().toISOString().slice(0, 16).replace("T", " ");
   const theme = document.documentElement.dataset.theme;
-  const head = before.replace("<title>headtohead</title>", () => `<title>${escaped(document.title)}</title>`).replace("<html ", `<html data-theme="${theme}" `);
+  const head = before.replace("<title>headtohead</title>", () => `<title>${escaped(document.title)}</title>`).replace("<html ", `<html data-theme="${theme}" ${live ? "" : "data-still "}`);
   const content = live ? await data(at, when) : markup(when);
   download([head, content, after].join(""), "text/html", `${fileName(at.page, at.name, when.slice(0, 10))}.html`);
 }
