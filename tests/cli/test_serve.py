@@ -82,7 +82,7 @@ def test_an_open_page_does_not_hold_the_server(tmp_path: Path):
     assert (server.returncode, printed) == (0, "")
 
 
-def test_the_page_of_the_workbench_names_real_options_and_small_pictures(type_in: Type):
+def test_its_page_names_real_options_and_small_pictures(type_in: Type):
     page = (ROOT / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
     known = type_in("serve", "--help").out
     for option in set(re.findall(r"--[a-z]+[a-z-]*", page)):

@@ -46,7 +46,7 @@ def test_a_server_ends_with_its_block(tmp_path: Path):
     server.stop()  # again: nothing happens
 
 
-def test_a_script_without_a_main_guard_that_is_killed_leaves_no_server(tmp_path: Path):
+def test_a_killed_script_leaves_no_server(tmp_path: Path):
     script = tmp_path / "show.py"
     script.write_text(
         "import time\nfrom pathlib import Path\nfrom headtohead.outcome.serving import serve\n"
