@@ -30,6 +30,10 @@ ACROSS = {
     "search/test_killed.py",
     "study/test_killed.py",
     "study/test_notebooks.py",  # parts of notebooks and scripts: spec, executors and store
+    "web/test_access.py",  # axe on all pages
+    "web/test_firefox.py",
+    "web/test_places.py",  # behind a proxy, in a notebook's frame
+    "web/test_sharing_page.py",
     # pages in a real browser
     *(f"web/test_{page}_page.py" for page in ("audits", "board", "compose", "inside", "ledger", "puzzles")),
 }

@@ -22,7 +22,7 @@ def server(store: Path):
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_board_shows_verdicts_and_leads_to_the_study(server, browser, width, dark):
     with open_page(browser, server.url, width, dark=dark) as page:
-        row = page.locator("[role=option]").first
+        row = page.locator("[role=row]").first
         row.wait_for()
         assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
         assert "token" not in page.url
@@ -41,24 +41,24 @@ def test_the_board_shows_verdicts_and_leads_to_the_study(server, browser, width,
 
 def test_search_filters_and_the_address_keeps_it(server, browser):
     with open_page(browser, server.url) as page:
-        page.locator("[role=option]").first.wait_for()
+        page.locator("[role=row]").first.wait_for()
         page.get_by_label("Search").fill("no such study")
         page.get_by_text("No study matches").wait_for()
         assert "q=no+such" in page.url
         page.get_by_label("Search").fill("rope")
-        page.locator("[role=option]").first.wait_for()
+        page.locator("[role=row]").first.wait_for()
         again = page.url
         page.goto(again)
-        page.locator("[role=option]").first.wait_for()
+        page.locator("[role=row]").first.wait_for()
         assert page.get_by_label("Search").input_value() == "rope"
 
 
 def test_the_board_is_used_by_keyboard(server, browser):
     with open_page(browser, server.url) as page:
-        page.locator("[role=option]").first.wait_for()
-        page.locator("[role=listbox]").focus()
+        page.locator("[role=row]").first.wait_for()
+        page.locator("[role=grid]").focus()
         page.keyboard.press("ArrowDown")
-        assert page.locator("[role=option][aria-selected=true]").count() == 1
+        assert page.locator("[role=row][aria-selected=true]").count() == 1
         page.keyboard.press("Enter")
         page.locator("h2", has_text="Learning curves").wait_for()
 
@@ -87,14 +87,14 @@ def test_a_run_that_arrives_does_not_move_the_selection(store: Path, tmp_path: P
         path = home / "studies" / f"tiny{n}" / "study.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "name": f"tiny{n}"}))
     with served(home) as server, open_page(browser, server.url) as page:
-        page.wait_for_function("() => document.querySelectorAll('[role=option]').length === 4")
+        page.wait_for_function("() => document.querySelectorAll('[role=row]').length === 4")
         page.locator("#row-tiny1").click()
-        order = page.evaluate("[...document.querySelectorAll('[role=option]')].map(r => r.id)")
+        order = page.evaluate("[...document.querySelectorAll('[role=row]')].map(r => r.id)")
         for result in (home / "runs").glob("*/result.json"):
             os.utime(result)
         page.locator("button.again:visible").wait_for(timeout=20_000)
-        assert sorted(page.evaluate("[...document.querySelectorAll('[role=option]')].map(r => r.id)")) == sorted(order)
-        assert page.locator("[role=option][aria-selected=true]").get_attribute("id") == "row-tiny1"
+        assert sorted(page.evaluate("[...document.querySelectorAll('[role=row]')].map(r => r.id)")) == sorted(order)
+        assert page.locator("[role=row][aria-selected=true]").get_attribute("id") == "row-tiny1"
 
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path, browser):

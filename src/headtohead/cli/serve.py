@@ -24,6 +24,14 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option("--allow-host", help="Another name of this machine, such as that of a proxy.")
     ] = None,
+    allow_frame: Annotated[
+        list[str] | None,
+        typer.Option("--allow-frame", help="A site that may show the pages in a frame: http://localhost:8888"),
+    ] = None,
+    base_path: Annotated[
+        str, typer.Option(help="The path of a proxy, such as /user/ann/proxy/8765; it may keep it or take it away.")
+    ] = "",
+    for_parent: Annotated[bool, typer.Option("--for-parent", hidden=True)] = False,
 ) -> None:
     """Open the workbench in a browser.
 
@@ -41,7 +49,10 @@ def serve(
         host=host,
         password=password,
         allow_hosts=tuple(allow_host or ()),
+        allow_frames=tuple(allow_frame or ()),
+        base_path=base_path,
         read_only=read_only,
         allow_code=allow_code,
         open_page=open_page,
+        for_parent=for_parent,
     )

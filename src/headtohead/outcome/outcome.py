@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from headtohead.outcome.equivalents import Lengths, Worth
+    from headtohead.outcome.serving import Served
 
 ENDED = ("complete", "diverged", "collapsed")  # states of a run that has a result
 TO_COME = ("missing", "running", "stopped", "damaged")  # states of a run that is to be trained to its end
@@ -404,6 +406,13 @@ class Outcome:
         from headtohead.report.page import written_report
 
         return written_report(self)
+
+    def serve(self, **options: Any) -> Served:
+        """Show the study in the workbench, as `h2h serve` does; `options` are those of `outcome.serving.serve`. The
+        server ends with `stop()`, with the block of a `with`, or with this process. A notebook shows the page."""
+        from headtohead.outcome.serving import serve
+
+        return serve(self.home, f"/study/{quote(self.folder.name, safe='')}", **options)
 
     @property
     def failed(self) -> bool:

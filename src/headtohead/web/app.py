@@ -15,13 +15,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headtohead import __version__
-from headtohead.web import audits, compose, control, inside, jobs, ledger, puzzles, study_page
+from headtohead.web import audits, compose, control, inside, jobs, ledger, puzzles, sharing, study_page
 from headtohead.web.answers import answered
 from headtohead.web.bench import Bench
 from headtohead.web.security import App, Guard
 
 STATIC = Path(__file__).parent / "static"
-PAGES = (study_page, control, jobs, compose, inside, audits, puzzles, ledger)  # each adds its own addresses
+PAGES = (study_page, control, jobs, compose, inside, audits, puzzles, ledger, sharing)  # each adds its own addresses
 
 
 class Assets(StaticFiles):

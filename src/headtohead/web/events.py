@@ -32,7 +32,11 @@ class Watcher:
         threading.Thread(target=self._watch, name="store watcher", daemon=True).start()
 
     def stop(self) -> None:
+        """End the events of all pages, too: a server waits for its open answers."""
         self._stop.set()
+        if self._loop is not None and not self._loop.is_closed():
+            for page in tuple(self._pages):
+                self._loop.call_soon_threadsafe(page.put_nowait, ": the server ends\n\n")
 
     def _watch(self) -> None:
         while not self._stop.is_set():

@@ -11,14 +11,16 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from headtohead.errors import InputError
 from headtohead.run.store import to_text, write_whole
 
 Scope = MutableMapping[str, Any]
@@ -39,10 +41,11 @@ POLICY = "; ".join(
         "manifest-src 'self'",
         "base-uri 'none'",
         "form-action 'self'",
-        # a notebook on this machine may show the page in a frame
-        "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*",
+        "frame-ancestors 'self'",
     )
 )
+FRAME = re.compile(r"https?://[a-z0-9.-]+(:(\d{1,5}|\*))?", re.IGNORECASE)
+BASE = re.compile(r"(/[\w.~@+-]+)+")
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -62,6 +65,28 @@ class Access:
     hosts: tuple[str, ...] = LOOPBACK  # names that the server answers to
     password: str = ""  # asked for where the server listens beyond this machine
     read_only: bool = False
+    base_path: str = ""  # the path under which a proxy shows the server; the proxy may keep it or take it away
+    frames: tuple[str, ...] = ()  # sites that may show the pages in a frame
+
+    def __post_init__(self) -> None:
+        base = unquote(self.base_path).rstrip("/")
+        if base and not BASE.fullmatch(base):
+            raise InputError(f"--base-path {self.base_path[:80]} is no path such as /user/ann/proxy/8765")
+        object.__setattr__(self, "base_path", base)
+        for site in self.frames:
+            if not FRAME.fullmatch(site):
+                raise InputError(f"--allow-frame {site[:80]} is no site such as http://localhost:8888")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        policy = " ".join((POLICY, *self.frames))  # the policy ends with the sites that may frame the pages
+        return HEADERS | {"content-security-policy": policy}
+
+    def knows_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of `origin` is one of this server's: its address is the one that was asked, or a name that the
+        user gave, such as that of a proxy that asks with a name of its own."""
+        site = urlsplit(origin).netloc.lower()
+        return site == host.lower() or site in self.hosts[len(LOOPBACK) :]
 
     @property
     def cookie(self) -> str:
@@ -112,10 +137,17 @@ class Guard:
                 await self.app(scope, receive, send)
             return  # no web sockets
         headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
-        send = _with_headers(send)
+        send = _with_headers(send, self.access.headers)
+        base = self.access.base_path
+        if base and f"{scope['path']}/".startswith(f"{base}/"):
+            scope = {**scope, "path": scope["path"][len(base) :]}
         refused = self._refused(scope, headers)
         if refused is not None:
             await _answer(send, *refused)
+            return
+        if not scope["path"]:  # relative addresses need the slash
+            query = scope["query_string"].decode("latin-1")
+            await _answer(send, 307, "", {"location": f"{quote(base)}/{f'?{query}' if query else ''}"})
             return
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if given and self.access.is_token(given) and scope["method"] == "GET":
@@ -137,7 +169,7 @@ class Guard:
         if scope["method"] != "POST":
             return 405, "this server takes GET and POST only"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and not self.access.knows_origin(origin, host):
             return 403, "the request comes from a page of another site"
         if HEADER not in headers:
             return 403, f"the request lacks the header {HEADER}, which the pages of this server set"
@@ -157,10 +189,11 @@ class Guard:
         return found is not None and hmac.compare_digest(found.value.encode(), session(self.access).encode())
 
     async def _welcome(self, scope: Scope, send: Send) -> None:
-        """Turn the token of the URL into a cookie, and take it out of the address."""
+        """Turn the token of the URL into a cookie, and take it out of the address. The cookie has no path: the browser
+        then sends it only below the path that it asked, so that a proxy does not give it to its other servers."""
         rest = [pair for pair in scope["query_string"].decode("latin-1").split("&") if not pair.startswith("token=")]
         there = "./" + (f"?{'&'.join(quote(pair, safe='=%&') for pair in rest)}" if any(rest) else "")
-        cookie = f"{self.access.cookie}={session(self.access)}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000"
+        cookie = f"{self.access.cookie}={session(self.access)}; HttpOnly; SameSite=Strict; Max-Age=2592000"
         await _answer(send, 303, "", {"location": there, "set-cookie": cookie})
 
 
@@ -169,11 +202,11 @@ def session(access: Access) -> str:
     return hashlib.sha256(f"session {access.token}".encode()).hexdigest()
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, headers: dict[str, str]) -> Send:
     async def sent(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             known = {name.lower() for name, _ in message.get("headers", [])}
-            more = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in known]
+            more = [(k.encode(), v.encode()) for k, v in headers.items() if k.encode() not in known]
             message = {**message, "headers": [*message.get("headers", []), *more]}
         await send(message)
 

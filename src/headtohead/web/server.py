@@ -1,13 +1,17 @@
-"""Start the server: what `h2h serve` and `Outcome.serve()` call."""
+"""Start the server: what `h2h serve` calls."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import secrets
 import socket
 import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+
+import uvicorn
 
 from headtohead.errors import InputError, Unavailable
 from headtohead.run import store
@@ -26,15 +30,16 @@ def serve(
     host: str = "127.0.0.1",
     password: str = "",
     allow_hosts: tuple[str, ...] = (),
+    allow_frames: tuple[str, ...] = (),
+    base_path: str = "",
     read_only: bool = False,
     allow_code: bool = False,
     open_page: bool = False,
-    page: str = "",
+    for_parent: bool = False,
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve the store until Ctrl-C. `page` is the part of the address after #, such as /study/demo."""
-    import uvicorn
-
+    """Serve the store until Ctrl-C. With `for_parent` the server has its own token and ends when its standard
+    input does: a program that starts it need not end it."""
     beyond = host not in ("127.0.0.1", "localhost", "::1")
     if beyond and len(password) < 12:
         raise InputError(
@@ -43,14 +48,17 @@ def serve(
         )
     listening = _socket(host, port)
     port = listening.getsockname()[1]
-    hosts = (*LOOPBACK, *allow_hosts, *((host,) if beyond else ()))
-    access = Access(password or kept_token(token_file(port)), port, hosts, password, read_only)
-    app = make_app(Bench(home or store.home(), access, allow_code))
-    address = f"http://{'127.0.0.1' if not beyond else host}:{port}/?token={access.token}{f'#{page}' if page else ''}"
+    hosts = (*LOOPBACK, *(name.lower() for name in allow_hosts), *((host,) if beyond else ()))
+    token = password or (secrets.token_urlsafe(32) if for_parent else kept_token(token_file(port)))
+    access = Access(token, port, hosts, password, read_only, base_path, allow_frames)
+    bench = Bench(home or store.home(), access, allow_code)
+    address = f"http://{'127.0.0.1' if not beyond else host}:{port}/?token={access.token}"
     say(f"serving {home or store.home()}: {address}")
+    if access.base_path:
+        say(f"behind the proxy: {access.base_path}/?token={access.token}")
     say("Ctrl-C ends the server; studies that it started go on")
     config = uvicorn.Config(
-        app,
+        make_app(bench),
         log_level="error",
         access_log=False,
         server_header=False,
@@ -60,8 +68,28 @@ def serve(
     )
     if open_page:
         threading.Timer(0.3, webbrowser.open, [address]).start()
+    server = _Server(config, bench)
+    if for_parent:
+        threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):  # the way to end a server
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, bench: Bench) -> None:
+        super().__init__(config)
+        self.bench = bench
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.bench.watcher.stop()  # open pages would hold the server, and be cut off with an error
+        await super().shutdown(sockets)
+
+
+def _end_with_input(server: uvicorn.Server) -> None:
+    """Wait until the parent closes the pipe or dies."""
+    while os.read(0, 4096):
+        pass
+    server.should_exit = True
 
 
 def _socket(host: str, port: int | None) -> socket.socket:

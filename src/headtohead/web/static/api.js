@@ -1,6 +1,7 @@
 // Questions to the server, and its events. Addresses are relative, so that the page works behind any proxy path.
 
-const saved = window.H2H_SAVED || null; // answers inside a page that was saved as one file
+const held = document.getElementById("saved"); // inside a page that was saved as one file
+export const saved = held ? JSON.parse(held.textContent) : null; // its answers, address and theme
 
 export const isSaved = saved !== null;
 
@@ -42,6 +43,7 @@ async function reach(name, options) {
 const asked = new Map(); // what the page was answered, for saving it as one file
 
 export const answers = () => Object.fromEntries(asked);
+export const forget = () => asked.clear();
 
 async function answer(response, name) {
   let value = null;

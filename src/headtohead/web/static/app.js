@@ -1,7 +1,8 @@
 // The frame of the workbench: pages by their address, theme, connection.
 
-import { connect, isSaved, on } from "./api.js";
+import { connect, forget, isSaved, on, saved } from "./api.js";
 import { busy, errorBox, h, replace } from "./dom.js";
+import { figureButtons, saveButton } from "./share.js";
 
 const PAGES = [
   { path: "board", title: "Verdicts", load: () => import("./board.js") },
@@ -40,12 +41,13 @@ async function show() {
   const mine = ++turn;
   if (leave) leave();
   leave = null;
+  forget(); // a saved page holds the answers of this page alone
   for (const link of document.querySelectorAll("#nav a")) {
     if (link.dataset.page === page.path) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   replace(main);
-  document.title = at.name ? `${at.name} · headtohead` : `${page.title} · headtohead`;
+  if (!isSaved) document.title = at.name ? `${at.name} · headtohead` : `${page.title} · headtohead`;
   try {
     const module = await busy(main, "Loading …", page.load);
     if (mine !== turn) return;
@@ -60,7 +62,8 @@ function theme() {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const kept = () => { try { return localStorage.getItem("h2h-theme"); } catch { return null; } };
   const apply = () => {
-    const dark = kept() ? kept() === "dark" : system.matches;
+    const known = kept() || (isSaved && saved.theme);
+    const dark = known ? known === "dark" : system.matches;
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     toggle.textContent = dark ? "☀" : "☾";
   };
@@ -76,17 +79,23 @@ function theme() {
 
 function nav() {
   const place = document.getElementById("nav");
+  if (isSaved) return; // the other pages are not in the file
   for (const page of PAGES.filter((p) => !p.hidden)) place.append(h("a", { href: `#/${page.path}`, "data-page": page.path }, page.title));
 }
 
 theme();
 nav();
 const connection = document.getElementById("connection");
-if (isSaved) connection.textContent = "saved page";
+if (isSaved) {
+  connection.textContent = `saved ${saved.when} UTC`;
+  document.documentElement.dataset.saved = "";
+  if (!location.hash) history.replaceState(null, "", saved.hash || "#/board");
+} else document.getElementById("theme").before(saveButton(here));
 on("connected", (yes) => {
   connection.textContent = yes ? "" : "connecting again …";
   connection.className = yes ? "" : "lost";
 });
+figureButtons(main, here);
 connect();
 addEventListener("hashchange", show);
 show();

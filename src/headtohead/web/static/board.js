@@ -37,7 +37,7 @@ export async function show(main, at) {
     h("option", { value: "" }, "every verdict"), WORDS.map((w) => h("option", { value: w, selected: w === state.word }, w)));
   const count = h("span", { class: "quiet", role: "status" });
   const again = button("", () => { reorder(); }, { class: "again", hidden: true });
-  const list = h("div", { class: "board", role: "listbox", "aria-label": "Studies", tabindex: 0, onkeydown: keys });
+  const list = h("div", { class: "board", role: "grid", "aria-label": "Studies", tabindex: 0, onkeydown: keys });
   replace(main, h("h1", null, "Verdicts"), h("div", { class: "controls" }, search, word, sort, count, again), list);
 
   const drawn = new Map(); // name → element
@@ -90,6 +90,7 @@ export async function show(main, at) {
   }
 
   function draw(all) {
+    list.setAttribute("role", places.length ? "grid" : "group");
     if (!places.length) {
       if (rows.size) replace(list, h("p", { class: "empty" }, "No study matches. Clear the search to see all."));
       drawn.clear();
@@ -128,8 +129,8 @@ export async function show(main, at) {
   function rowOf(row) {
     const link = address("study", row.name);
     const title = h("a", { class: "question", href: link, tabindex: -1 }, row.question || row.name);
-    const props = { class: "row", role: "option", id: `row-${row.name}`, "aria-selected": String(row.name === selected), onclick: () => select(row.name) };
-    if (row.error) return h("article", props, title, h("p", { class: "alarm", title: row.error }, row.error));
+    const props = { class: "row", role: "row", id: `row-${row.name}`, "aria-selected": String(row.name === selected), onclick: () => select(row.name) };
+    if (row.error) return h("div", props, h("div", { role: "gridcell" }, title, h("p", { class: "alarm", title: row.error }, row.error)));
     const width = Math.max(180, Math.min(460, list.clientWidth - (list.clientWidth < 700 ? 60 : 640)));
     const span = spanOf(row.arms, row.floors);
     const arms = row.arms.slice(0, MOST_ARMS).map((arm) =>
@@ -141,11 +142,11 @@ export async function show(main, at) {
         h("span", { class: "quiet pairs" }, `${arm.pairs} pairs${arm.analyses > 1 ? `, analysis ${arm.analysis} of ${arm.analyses}, error ${(100 * arm.spent).toFixed(1)} %` : ""}`)));
     const more = row.arms.length - MOST_ARMS;
     const live = progress[row.name];
-    return h("article", props,
+    return h("div", props, h("div", { role: "gridcell" },
       h("div", { class: "head" }, title, live ? h("span", { class: "live" }, liveText(live)) : null),
       h("p", { class: "quiet scope" }, `${row.name} · ${row.metric}, ${row.better} is better · control ${row.control} · ${row.scope}`),
       arms,
-      row.arms.length ? h("div", { class: "arm" }, h("span", { class: "name quiet" }, more > 0 ? `and ${more} more arms` : ""), axis(span, width, row.scale, row.unit)) : null);
+      row.arms.length ? h("div", { class: "arm" }, h("span", { class: "name quiet" }, more > 0 ? `and ${more} more arms` : ""), axis(span, width, row.scale, row.unit)) : null));
   }
 
   function liveText(live) {

@@ -33,8 +33,8 @@ export function summary(arm, factor) {
   }));
 }
 
-// Black is the colour of text: white in the dark theme.
-const colourOf = (arm) => (arm.colour === "#000000" ? "currentColor" : arm.colour);
+// Each colour has a lighter form in the dark theme (style.css).
+const colourOf = (arm) => `var(--arm-${arm.colour.slice(1)}, ${arm.colour})`;
 
 export function drawCurves(place, data, options) {
   const width = Math.max(280, place.clientWidth || 800);
@@ -69,13 +69,13 @@ export function drawCurves(place, data, options) {
     if (!points.length) continue;
     if (options.bands) {
       const back = [...points].reverse().map((p) => `L${x(fx(p.x)).toFixed(1)},${y(fy(p.low)).toFixed(1)}`).join("");
-      chart.append(s("path", { class: "band", d: `${path(points, (p) => p.high)}${back}Z`, fill: colourOf(arm) }));
+      chart.append(s("path", { class: "band", d: `${path(points, (p) => p.high)}${back}Z`, style: { fill: colourOf(arm) } }));
     }
-    chart.append(s("path", { class: "line", d: path(points, (p) => p.mean), stroke: colourOf(arm), "stroke-dasharray": arm.dash.join(" ") }));
+    chart.append(s("path", { class: "line", d: path(points, (p) => p.mean), style: { stroke: colourOf(arm) }, "stroke-dasharray": arm.dash.join(" ") }));
   }
   const readout = h("p", { class: "readout", role: "status" });
   const legend = h("div", { class: "legend" }, shown.map((line) => {
-    const swatch = s("svg", { width: 26, height: 10, "aria-hidden": "true" }, s("line", { x1: 0, x2: 26, y1: 5, y2: 5, stroke: colourOf(line.arm), "stroke-width": 3, "stroke-dasharray": line.arm.dash.join(" ") }));
+    const swatch = s("svg", { width: 26, height: 10, "aria-hidden": "true" }, s("line", { x1: 0, x2: 26, y1: 5, y2: 5, style: { stroke: colourOf(line.arm) }, "stroke-width": 3, "stroke-dasharray": line.arm.dash.join(" ") }));
     const point = () => single(line);
     return h("button", { type: "button", class: "plain", onmouseenter: point, onfocus: point, onmouseleave: () => replace(seeds), onblur: () => replace(seeds), title: "Point here to see every seed" }, swatch, line.arm.arm);
   }));
@@ -83,7 +83,7 @@ export function drawCurves(place, data, options) {
   function single(line) {
     replace(seeds, Object.entries(line.arm.seeds).map(([seed, points]) => {
       const own = points.filter(([step, v]) => finite(v) && (options.whole || step > 0)).map(([step, v]) => ({ x: step * factorOf(line.arm), v }));
-      return s("path", { class: "line single", d: path(own, (p) => p.v), stroke: colourOf(line.arm) }, s("title", null, `seed ${seed}`));
+      return s("path", { class: "line single", d: path(own, (p) => p.v), style: { stroke: colourOf(line.arm) } }, s("title", null, `seed ${seed}`));
     }));
   }
 
@@ -95,9 +95,9 @@ export function drawCurves(place, data, options) {
   }
 
   chart.addEventListener("mousemove", read);
-  const figure = h("div", { "data-figure": "learning-curves" }, chart);
+  const figure = h("div", { "data-figure": "learning-curves" }, chart, legend);
   figure.figureData = { columns: ["arm", "seed", "step", data.metric], rows: data.arms.flatMap((arm) => Object.entries(arm.seeds).flatMap(([seed, points]) => points.map(([step, v]) => [arm.arm, seed, step, v]))) };
-  replace(place, figure, legend, readout);
+  replace(place, figure, readout);
 }
 
 function short(value) {
