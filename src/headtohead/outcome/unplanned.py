@@ -99,8 +99,8 @@ def _unplanned(cost: AnalysisCost) -> list[str]:
     if not cost.reserve:
         return ["The plan keeps no error for unplanned analyses: this one cannot decide anything."]
     told = [
-        f"It uses the reserve: {_percent(cost.reserve)} of error for all unplanned analyses together, however many there "
-        f"are. The planned analyses keep their {_percent(cost.planned_error)}."
+        f"It uses the reserve: {_percent(cost.reserve)} of error for all unplanned analyses together, however many "
+        f"there are. The planned analyses keep their {_percent(cost.planned_error)}."
     ]
     if cost.undecided and cost.least_pairs is not None:
         can = "It can decide an arm" if cost.pairs >= cost.least_pairs else "It cannot decide an arm yet"

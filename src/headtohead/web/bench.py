@@ -17,7 +17,6 @@ from headtohead.web.events import Watcher
 from headtohead.web.index import Index, study_names
 from headtohead.web.security import Access
 
-
 ALLOW = "h2h serve --allow-code"
 
 

@@ -24,7 +24,6 @@ from headtohead.web.bench import Bench
 from headtohead.web.board import arm_rows, row_of
 from headtohead.web.index import state_of
 
-
 MOST_PROMPT = 2_000  # characters
 
 
