@@ -96,7 +96,9 @@ class Process:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 def start_process(home: Path, folder: Path, *options: str) -> Process:

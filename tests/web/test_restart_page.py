@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,16 @@ from typing import Any
 from headtohead.outcome.outcome import load_outcome
 from headtohead.web import jobs
 from helpers.runs import SMALL
-from helpers.web import Served, start_process
+from helpers.web import Served, open_page, served, start_process
 from web.conftest import story
 
-SLOW = 240_000  # milliseconds: the machine may be busy
+SLOW = 150_000  # milliseconds: the machine may be busy
 
 
 def start_study(server: Served, text: Path) -> str:
     headers = {"content-type": "application/octet-stream"}
     kept = server.request("/api/compose/upload?name=mine.txt", text.read_bytes(), headers=headers)[1]["data"]
-    settings = dict(setting.split("=", 1) for setting in (*SMALL, "train.steps=4000", "evaluate.every=1000"))
+    settings = dict(setting.split("=", 1) for setting in (*SMALL, "train.steps=1500", "evaluate.every=500"))
     choice = {"data": kept, "settings": settings, "vary": {"train.optimizer.lr": "0.01"}, "seeds": "6"}
     status, answer, _ = server.request("/api/compose/run", choice)
     assert status == 200, answer
@@ -67,3 +68,33 @@ def test_a_killed_server_loses_nothing(tmp_path: Path, browser: Any):
         first.kill()
         if second is not None:
             second.kill()
+
+
+def test_a_tab_in_the_background_gives_its_connection_up_and_reads_again(store: Path, tmp_path: Path, browser: Any):
+    home = tmp_path / "home"
+    shutil.copytree(store, home)
+    with served(home) as server, open_page(browser, server.url) as page:
+        page.locator("[role=option]").first.wait_for()
+        say = "now => { Object.defineProperty(document, 'visibilityState', { value: now, configurable: true }); "
+        say += "document.dispatchEvent(new Event('visibilitychange')); }"
+        page.evaluate(say, "hidden")
+        shutil.copytree(home / "studies" / "tiny", home / "studies" / "other")
+        time.sleep(2.5)  # the server has seen it
+        assert page.locator("[role=option]").count() == 1
+        page.evaluate(say, "visible")
+        page.locator("[role=option]").nth(1).wait_for()
+
+
+def test_eight_tabs_of_one_browser_are_answered(store: Path, browser: Any):
+    """A browser opens six connections to a server: tabs in the background must not keep them."""
+    with served(store) as server:
+        context = browser.new_context()
+        for _ in range(8):
+            page = context.new_page()
+            page.goto(server.url)
+            page.locator("[role=option]").first.wait_for()
+            page.evaluate(
+                "() => { Object.defineProperty(document, 'visibilityState', { value: 'hidden' }); "
+                "document.dispatchEvent(new Event('visibilitychange')); }"
+            )
+        context.close()

@@ -244,6 +244,7 @@ export async function show(main, at) {
   const stops = [
     on("study", ({ name, row }) => { if (name === at.name && row) refresh(); }),
     on("progress", (now) => progress(now[at.name] || null)),
+    on("again", refresh),
   ];
   let width = innerWidth; // a phone changes the height alone when its address bar hides
   const resized = () => {
