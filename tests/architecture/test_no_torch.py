@@ -55,6 +55,7 @@ def test_commands_that_train_nothing_need_no_torch(command: list[str], says: str
     assert says in done.out
     assert "headtohead.cli" in modules
     assert not {"torch", "pandas", "matplotlib", "altair"} & modules
+    assert not {"starlette", "uvicorn", "anyio", "headtohead.web"} & modules  # of h2h serve alone
 
 
 @pytest.mark.usefixtures("_inside")

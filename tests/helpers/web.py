@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,17 +22,18 @@ TOKEN = "a-token-for-tests-that-is-long-enough"
 @dataclass(frozen=True)
 class Served:
     port: int
+    token: str = TOKEN
 
     @property
     def url(self) -> str:
         """The address that `h2h serve` would print."""
-        return f"http://127.0.0.1:{self.port}/?token={TOKEN}"
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
     @property
     def cookie(self) -> str:
         from headtohead.web.security import Access, session
 
-        return f"h2h-{self.port}={session(Access(TOKEN, self.port))}"
+        return f"h2h-{self.port}={session(Access(self.token, self.port))}"
 
     def request(
         self,
@@ -79,6 +84,46 @@ def served(home: Path, **options: Any) -> Iterator[Served]:
         server.should_exit = True
         thread.join(10)
         listening.close()
+
+
+@dataclass
+class Process:
+    """`h2h serve` in a process of its own."""
+
+    process: subprocess.Popen[str]
+    served: Served
+    printed: Path  # what it wrote to its standard error
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def start_process(home: Path, folder: Path, *options: str) -> Process:
+    """Start `h2h serve` on a store, with everything that it writes elsewhere below `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    places = {"HOME": "home", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "TMPDIR": "tmp"}
+    for place in places.values():
+        (folder / place).mkdir(exist_ok=True)
+    environment = os.environ | {name: str(folder / place) for name, place in places.items()}
+    environment |= {"HEADTOHEAD_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    printed = folder / "stderr.txt"
+    with printed.open("a") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headtohead.cli", "serve", *options],
+            env=environment,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    found = re.search(r"http://127.0.0.1:(\d+)/\?token=(\S+)", said)
+    assert found is not None, said + printed.read_text()
+    return Process(process, Served(int(found[1]), found[2]), printed)
 
 
 @contextlib.contextmanager

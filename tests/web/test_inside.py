@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headtohead import load_file
 from headtohead.run.studies import find_arm
 from headtohead.web.inside import text_of, whole
-from helpers.corpora import write_text
 from helpers.inside import Insides
-from helpers.registry import forgotten
-from helpers.studies import carried, study
 from helpers.terminal import Type
 from helpers.web import Served, served
 
@@ -277,39 +273,3 @@ def test_a_store_without_runs_is_empty(tmp_path: Path):
         assert empty.request("/api/inside")[1]["studies"] == []
         assert empty.request("/api/inside/arms")[1] == {"arms": []}
         assert empty.request("/api/inside/arms?study=x")[0] == 404
-
-
-# -- code of others ----------------------------------------------------------------------------------------------------
-
-
-def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A store that somebody else trained with a part of their own: a sentence with the remedy, and nothing runs."""
-    home, canary = tmp_path / "home", tmp_path / "canary"
-    (tmp_path / "theirs.py").write_text(
-        "from pathlib import Path\n\nfrom headtohead import Rope\n\n"
-        f"Path({str(canary)!r}).touch()\n\n\nclass Theirs(Rope):\n    def build(self, dims):\n"
-        "        return super().build(dims)\n"
-    )
-    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "their-list.json"))
-    monkeypatch.chdir(tmp_path)
-    with forgotten():
-        own = load_file("theirs.py").Theirs()
-        carried(study(write_text(tmp_path), vary={"model.position": ["Learned", own]}, seeds=2), home)
-    canary.unlink()
-    monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "my-list.json"))
-    with served(home) as server, forgotten():
-        (_, theirs) = server.request("/api/inside/arms?study=tiny")[1]["arms"]
-        run = {"study": "tiny", "arm": theirs["arm"], "seed": 0, "text": TEXT}
-        for path, more in (("side", {}), ("generate", {"tokens": 3}), ("head", {"layer": 0, "head": 0}), ("held", {})):
-            body = {key: value for key, value in {**run, **more}.items() if path != "held" or key != "text"}
-            status, answer, _ = server.request(f"/api/inside/{path}/look", body)
-            assert status == 400
-            assert "h2h trust" in answer["error"]
-            assert "\n" not in answer["error"]
-        status, answer, _ = server.request(f"/api/audit?run={theirs['seeds'][0]['run']}")
-        assert status == 400
-        assert "approve it with h2h trust" in answer["error"]
-        assert server.request("/api/study?name=tiny")[0] == 200
-    assert not canary.exists()
-    assert not (tmp_path / "my-list.json").exists()

@@ -15,7 +15,10 @@ def serve(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="Show everything, start and change nothing.")] = False,
     allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Let the page audit modules that are pasted into it.")
+        bool,
+        typer.Option(
+            "--allow-code", help="Execute code that is not part of headtohead: pasted modules, parts stored with runs."
+        ),
     ] = False,
     host: Annotated[str, typer.Option(help="Another address to listen on; needs --password.")] = "127.0.0.1",
     password: Annotated[

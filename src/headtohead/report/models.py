@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -229,6 +229,26 @@ def audits_of(outcome: Outcome) -> Extras:
     audits = tuple(filter(None, map(look.audit, look.arms())))
     ask = f"Not computed. Run h2h report {outcome.record.name}."
     return Extras(audits=audits, absent={"maps": ask, "samples": ask} | look.absent)
+
+
+def audits_and_samples(outcome: Outcome, chosen: Collection[str], prompt: str = "The", most: int = ARMS) -> Extras:
+    """Findings for the page of a study in a browser: audits, and samples of language models, of the chosen arms."""
+    import torch
+
+    torch.set_num_threads(1)
+    look = _Look(outcome, (), "", prompt)
+    arms = [arm for arm in look.arms() if arm.name in chosen][:most]
+    audits, samples = [], []
+    for arm in arms:
+        audits.append(look.audit(arm))
+        if arm.records and arm.spec["task"] == "lm":
+            trained = look.attempt("samples", arm.name, partial(load_trained, arm.records[0]))
+            samples.append(None if trained is None else look.say(arm, trained))
+    if len(chosen) > most:
+        look.absent["audit"] = (
+            f"The first {most} of {len(chosen)} arms are looked into here. {look.absent.get('audit', '')}"
+        )
+    return Extras(audits=tuple(filter(None, audits)), samples=tuple(filter(None, samples)), absent=look.absent)
 
 
 def _say_absent(look: _Look, shown: list[_Arm]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.errors import InputError
+from headtohead.run import files
 from headtohead.run.store import Record
 from headtohead.web.background import Hear, counted
 
@@ -78,3 +79,14 @@ def shown(report: Report, subject: Subject | None) -> dict[str, Any]:
 
     grid = token_grid(subject) if subject is not None else None
     return {**report.to_json(), "summary": report.summary(), "grid": grid.to_json() if grid else None}
+
+
+def audit_and_sample(home: str, study: str, arms: list[str], prompt: str, hear: Hear) -> dict[str, Any]:
+    """Audits of the models of a study, and what they write after a prompt."""
+    warm(hear)
+    from headtohead.outcome.outcome import load_outcome
+    from headtohead.report.models import audits_and_samples
+
+    found = audits_and_samples(load_outcome(Path(home) / files.STUDIES / study), arms, prompt)
+    audits, samples = [vars(audit) for audit in found.audits], [vars(sample) for sample in found.samples]
+    return {"audits": audits, "samples": samples, "absent": found.absent}

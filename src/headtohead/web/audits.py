@@ -14,22 +14,20 @@ from headtohead.display.catalogue import catalogue
 from headtohead.errors import InputError
 from headtohead.outcome.outcome import load_outcome
 from headtohead.run import files
-from headtohead.run.approval import needed_by
 from headtohead.run.store import Record
 from headtohead.web import audit_work
 from headtohead.web.answers import answered
-from headtohead.web.background import Tasks, Worker
-from headtohead.web.bench import Bench, NotFound
+from headtohead.web.background import Tasks
+from headtohead.web.bench import ALLOW, Bench, NotFound
 from headtohead.web.modules import ModuleAudit, module_audit
 
 FAMILIES = ("position", "pattern", "fusion", "norm", "residual", "feedforward", "pooling")
 RUN = re.compile(r"[0-9a-f]{16}")
 MOST_TEXT = 300  # characters of a part
-HOW = "start the server with h2h serve --allow-code"
 
 
 def routes(bench: Bench) -> list[Route]:
-    worker, tasks, modules = Worker(), Tasks(), Modules()
+    worker, tasks, modules = bench.worker, Tasks(), Modules()
 
     def parts() -> dict[str, Any]:
         tasks.ask("warm", lambda hear: worker.run(audit_work.warm, hear=hear))
@@ -63,7 +61,7 @@ def routes(bench: Bench) -> list[Route]:
         pad: int | None = None,
     ) -> dict[str, Any]:
         if not bench.allow_code:
-            raise InputError(f"this server executes no pasted code: {HOW}")
+            raise InputError(f"this server executes no pasted code: start it with {ALLOW}")
         claims = {"causal": causal, "relative": relative, "window": window, "vocab": vocab, "block": block, "pad": pad}
         return {"id": modules.start(module_audit(source, name, claims))}
 
@@ -110,10 +108,7 @@ def run_with_model(bench: Bench, run: str) -> str:
     record = Record.at(bench.home, run)
     if not isinstance(record.spec.get("arm"), dict) or "model" not in record.spec["arm"]:
         raise InputError(f"run {run} has no readable run.json: check it with h2h verify {run}")
-    for code in needed_by([record]):
-        raise InputError(
-            f"run {run} needs code that you have not approved, {code.name}: read it and approve it with h2h trust {run}"
-        )
+    bench.check_code(record)
     return run
 
 

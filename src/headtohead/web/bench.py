@@ -8,10 +8,16 @@ from pathlib import Path
 
 from headtohead.errors import InputError
 from headtohead.run import files
+from headtohead.run.approval import needed_by
+from headtohead.run.store import Record
+from headtohead.spec.stored_code import foreign
+from headtohead.web.background import Worker
 from headtohead.web.board import board_row
 from headtohead.web.events import Watcher
 from headtohead.web.index import Index, study_names
 from headtohead.web.security import Access
+
+ALLOW = "h2h serve --allow-code"
 
 
 class NotFound(InputError):  # noqa: N818
@@ -22,8 +28,9 @@ class NotFound(InputError):  # noqa: N818
 class Bench:
     home: Path
     access: Access
-    allow_code: bool = False  # modules that are pasted into the page may be executed
+    allow_code: bool = False  # code that is not part of the package may be executed: pasted, or stored with a run
     at_end: list[Callable[[], object]] = field(default_factory=list)  # called when the server ends
+    worker: Worker = field(default_factory=Worker)  # a process for work with torch that takes seconds
     index: Index = field(init=False)
     watcher: Watcher = field(init=False)
 
@@ -36,3 +43,20 @@ class Bench:
         if name not in study_names(self.home):
             raise NotFound(f"there is no study '{name[:80]}' in {self.home}: it may have been renamed or deleted")
         return self.home / files.STUDIES / name
+
+    def check_code(self, record: Record) -> None:
+        """Refuse a run whose model needs code that is not part of the package, unless the server was started with
+        --allow-code and the user has approved that code."""
+        others = foreign(record.spec, record.code)
+        if not others:
+            return
+        pending = needed_by([record])
+        approve = f"read it and approve it with h2h trust {record.id}" if pending else ""
+        start = "" if self.allow_code else f"start the server with {ALLOW}"
+        if approve or start:
+            name, file = others[0]
+            raise InputError(
+                f"run {record.id} needs {name} of {file}, code that is not part of headtohead"
+                f"{' and that you have not approved' if pending else ''}: "
+                + ", and ".join(filter(None, (approve, start)))
+            )

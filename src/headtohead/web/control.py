@@ -1,4 +1,4 @@
-"""Stop and continue studies from their page, whoever started them."""
+"""Stop, continue and analyse studies from their page, whoever started them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 from starlette.routing import Route
 
 from headtohead.errors import InputError
+from headtohead.outcome.outcome import load_outcome
+from headtohead.outcome.unplanned import analyse_now, analysis_cost
 from headtohead.run.progress import read_progress
 from headtohead.run.studies import read_study
 from headtohead.spec.userfiles import RECIPES, recipe_names
@@ -30,7 +32,15 @@ def routes(bench: Bench) -> list[Route]:
     def resume(name: str) -> dict[str, Any]:
         return jobs.start(bench.home, words_of(read_study(bench.study_folder(name)).command), name).to_json()
 
+    def analysis(name: str) -> dict[str, Any]:
+        return vars(analysis_cost(load_outcome(bench.study_folder(name))))
+
+    def analyse(name: str) -> dict[str, Any]:
+        return vars(analyse_now(load_outcome(bench.study_folder(name))))
+
     return [
+        Route("/api/study/analysis", answered(analysis)),
+        Route("/api/study/analyse", answered(analyse), methods=["POST"]),
         Route("/api/study/stop", answered(stop), methods=["POST"]),
         Route("/api/study/resume", answered(resume), methods=["POST"]),
     ]

@@ -43,6 +43,7 @@ def routes(bench: Bench) -> list[Route]:
         from headtohead.web.models import Side
 
         record = chosen_run(bench, study, arm, whole(seed, "seed"))
+        bench.check_code(record)
         return Side(record, None if step in (None, "") else whole(step, "step"), text_of(operations))
 
     def choices() -> dict[str, Any]:

@@ -16,19 +16,58 @@ from headtohead.report.number_text import in_points
 from headtohead.run import store
 from headtohead.run.progress import read_progress
 from headtohead.run.store import Record
+from headtohead.run.studies import read_study
+from headtohead.web import audit_work
 from headtohead.web.answers import answered
+from headtohead.web.background import Tasks
 from headtohead.web.bench import Bench
 from headtohead.web.board import arm_rows, row_of
+from headtohead.web.index import state_of
+
+MOST_PROMPT = 2_000  # characters
 
 
 def routes(bench: Bench) -> list[Route]:
+    tasks = Tasks()
+
     def study(name: str) -> dict[str, Any]:
         return study_page(bench.study_folder(name))
 
     def curves_of(name: str, metric: str) -> dict[str, Any]:
         return curves(bench.study_folder(name), metric)
 
-    return [Route("/api/study", answered(study)), Route("/api/curves", answered(curves_of))]
+    def models(name: str, prompt: str = "The") -> dict[str, Any]:
+        if len(prompt) > MOST_PROMPT:
+            raise InputError(f"the prompt is longer than {MOST_PROMPT} characters: shorten it")
+        folder = bench.study_folder(name)
+        arms, refused = arms_with_code(bench, folder)
+        given = str(bench.home), name, arms, prompt.encode("utf-8", "replace").decode()
+        state = tasks.ask(
+            f"{name} {state_of(bench.home, folder)} {prompt}",
+            lambda hear: bench.worker.run(audit_work.audit_and_sample, *given, hear=hear),
+        )
+        return {**state, "refused": refused}
+
+    return [
+        Route("/api/study", answered(study)),
+        Route("/api/study/models", answered(models)),
+        Route("/api/curves", answered(curves_of)),
+    ]
+
+
+def arms_with_code(bench: Bench, folder: Path) -> tuple[list[str], list[str]]:
+    """The arms whose models may be built, and a sentence for each of the others."""
+    arms, refused = [], []
+    for arm in read_study(folder).tables[0].arms:
+        records = [Record.at(bench.home, run) for run in arm.runs.values()]
+        try:
+            for record in records:
+                if record.exists:
+                    bench.check_code(record)
+            arms.append(arm.name)
+        except InputError as error:
+            refused.append(f"{arm.name}: {error}")
+    return arms, refused
 
 
 def study_page(folder: Path) -> dict[str, Any]:

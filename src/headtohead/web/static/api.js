@@ -75,19 +75,38 @@ function emit(kind, value) {
   for (const listener of listeners.get(kind) || []) listener(value);
 }
 
+// A browser has six connections to a server for all its tabs, so a tab in the background gives its own up. After a gap
+// pages are told to read everything again: "again".
 export function connect() {
   if (saved) return;
   let source = null;
+  let opened = 0;
+  let waiting = null;
+  const close = () => {
+    clearTimeout(waiting);
+    if (source) source.close();
+    source = null;
+  };
   const open = () => {
-    source = new EventSource("events");
-    source.onopen = () => emit("connected", true);
-    source.onerror = () => {
+    close();
+    const mine = new EventSource("events");
+    source = mine;
+    mine.onopen = () => {
+      emit("connected", true);
+      if (opened++) emit("again", true);
+    };
+    mine.onerror = () => {
+      if (mine !== source) return;
       emit("connected", false);
-      if (source.readyState === EventSource.CLOSED) setTimeout(open, 2000);
+      if (mine.readyState === EventSource.CLOSED) waiting = setTimeout(open, 2000);
     };
     for (const kind of ["hello", "ready", "study", "progress"]) {
-      source.addEventListener(kind, (event) => emit(kind, JSON.parse(event.data)));
+      mine.addEventListener(kind, (event) => emit(kind, JSON.parse(event.data)));
     }
   };
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "hidden") close();
+    else if (!source) open();
+  });
   open();
 }

@@ -225,10 +225,15 @@ export async function show(main, at) {
   const resize = () => place();
   addEventListener("scroll", scroll, { passive: true });
   addEventListener("resize", resize);
-  const found = await busy(main, "Reading the store …", () => ask("api/board"));
-  for (const row of found.rows) rows.set(row.name, row);
-  ready = found.ready;
-  reorder();
+  async function read() {
+    const found = await busy(main, "Reading the store …", () => ask("api/board"));
+    rows.clear();
+    for (const row of found.rows) rows.set(row.name, row);
+    ready = found.ready;
+    reorder();
+  }
+  stops.push(on("again", () => read().catch(() => null))); // the frame says that the server does not answer
+  await read();
   return () => {
     stops.forEach((stop) => stop());
     removeEventListener("scroll", scroll);

@@ -5,6 +5,8 @@ import { ask, on, tell } from "./api.js";
 import { axis, finite, intervalChart, scale, signed, spanOf, ticks, verdictMark } from "./charts.js";
 import { AXES, drawCurves } from "./curves.js";
 import { busy, button, h, replace, s, table, toast } from "./dom.js";
+import { analyseNow } from "./study_analysis.js";
+import { modelSections } from "./study_models.js";
 
 export async function show(main, at) {
   if (!at.name) {
@@ -17,6 +19,9 @@ export async function show(main, at) {
   replace(main, live, body);
   let study = await busy(main, "Reading the study …", () => ask("api/study", { name: at.name }));
   let curves = null; // the place of the learning curves
+  let training = Boolean(study.progress);
+  let models = modelSections(study, () => training);
+  const analysis = analyseNow(study.name, () => refresh());
   draw();
   progress(study.progress);
 
@@ -42,7 +47,8 @@ export async function show(main, at) {
       study.warnings.length ? [h("h2", null, "Warnings"), h("ul", { class: "note" }, study.warnings.map((line) => h("li", null, line)))] : null,
       failures(),
       confusions(),
-      h("h2", null, "Analyses that were shown"), history(),
+      models.place,
+      h("h2", null, "Analyses that were shown"), history(), analysis,
       h("h2", null, "Runs"), runs(),
       h("h2", null, "Settings of the control"), h("details", null, h("summary", null, `${study.settings.length} settings`), table(["setting", "value"], study.settings)),
       h("p", { class: "quiet" }, "The same on the command line: ", h("code", null, study.command || `h2h report ${study.name}`)));
@@ -169,6 +175,7 @@ export async function show(main, at) {
 
   // Runs in progress: a bar for each, and what can be done about it.
   function progress(state) {
+    training = Boolean(state);
     if (!state) {
       const open = (study.states.missing || 0) + (study.states.stopped || 0);
       replace(live, open && study.command ? h("div", { class: "controls" }, h("span", null, `${open} runs are not trained yet.`), resume()) : null);
@@ -180,8 +187,16 @@ export async function show(main, at) {
       running.map(([id, run]) => h("div", { class: "bar-line" },
         h("span", null, `${run.arm ?? id.slice(0, 8)}, seed ${run.seed ?? "–"}`),
         h("progress", { max: run.steps, value: run.done, "aria-label": `${run.arm}, seed ${run.seed}` }),
-        h("span", { class: "quiet" }, `${run.done} of ${run.steps} steps${run.tokens_per_second ? `, ${Math.round(run.tokens_per_second).toLocaleString("en")} tokens/s` : ""}${run.seconds_left ? `, ${Math.ceil(run.seconds_left)} s left` : ""}`))),
+        h("span", { class: "quiet" }, pace(run)))),
       (state.notes || []).slice(-3).map((line) => h("p", { class: "note" }, line)));
+  }
+
+  function pace(run) {
+    const said = [`${run.done} of ${run.steps} steps`];
+    if (run.seconds_left > 0) said.push(`${((run.steps - run.done) / run.seconds_left).toPrecision(3)} steps/s`);
+    if (run.tokens_per_second) said.push(`${Math.round(run.tokens_per_second).toLocaleString("en")} tokens/s`);
+    if (run.seconds_left > 0) said.push(`${run.seconds_left < 100 ? `${Math.ceil(run.seconds_left)} s` : `${Math.ceil(run.seconds_left / 60)} min`} left`);
+    return said.join(", ");
   }
 
   function resume() {
@@ -212,7 +227,12 @@ export async function show(main, at) {
       wanted = false;
       const where = scrollY;
       try {
+        const before = study.states.complete;
         study = await ask("api/study", { name: at.name });
+        if (study.states.complete !== before) { // other models: look into them again
+          models.end();
+          models = modelSections(study, () => training);
+        }
         draw();
         scrollTo(0, where);
       } catch (error) {
@@ -224,6 +244,7 @@ export async function show(main, at) {
   const stops = [
     on("study", ({ name, row }) => { if (name === at.name && row) refresh(); }),
     on("progress", (now) => progress(now[at.name] || null)),
+    on("again", refresh),
   ];
   let width = innerWidth; // a phone changes the height alone when its address bar hides
   const resized = () => {
@@ -234,6 +255,7 @@ export async function show(main, at) {
   addEventListener("resize", resized);
   return () => {
     stops.forEach((off) => off());
+    models.end();
     removeEventListener("resize", resized);
   };
 }
