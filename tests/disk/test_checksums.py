@@ -90,3 +90,16 @@ def test_a_memory_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
     old(tmp_path / "a")
     memory = Memory(tmp_path / "a" / "checked.txt")
     assert memory.checked(tmp_path, lambda: "") == ""
+
+
+def test_another_size_with_the_old_time_is_noticed(tmp_path: Path) -> None:
+    folder, calls = tmp_path / "run", []
+    folder.mkdir()
+    path = old(folder / "a")
+    memory = Memory(tmp_path / "memory")
+    for content in (b"abc", b"abcd"):
+        with path.open("r+b") as file:  # the same file, so the place on the disk stays
+            file.write(content)
+        os.utime(path, ns=(10**18, 10**18))
+        memory.checked(folder, lambda: calls.append(1) or "")
+    assert len(calls) == 2

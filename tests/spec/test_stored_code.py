@@ -92,6 +92,15 @@ def test_a_file_that_does_not_match_is_not_executed(stored: Any) -> None:
     assert not Path("executed").exists()
 
 
+def test_a_copy_with_another_name_than_its_sha256_is_damaged(stored: Any) -> None:
+    (copy,) = CODE.iterdir()
+    trust.approve(copy.read_bytes(), "mine.py")
+    copy.rename(CODE / f"{'0' * 64}.py")
+    with forgotten(), pytest.raises(InputError, match="its sha256 is not its name"):
+        Spec.from_json(stored, CODE)
+    assert not Path("executed").exists()
+
+
 def test_only_the_folder_of_the_users_list_is_searched(stored: Any, tmp_path: Path) -> None:
     """JSON may name any folder as the place of an approved file: modules there are not imported."""
     hostile, mine = tmp_path / "hostile", tmp_path / "mine"
