@@ -32,6 +32,9 @@ ACROSS = {
     "study/test_notebooks.py",  # parts of notebooks and scripts: spec, executors and store
     # pages in a real browser
     *(f"web/test_{page}_page.py" for page in ("audits", "board", "compose", "inside", "ledger", "puzzles")),
+    *(f"web/test_{page}_page.py" for page in ("restart", "security")),
+    "web/test_security_advisories.py",  # every address of the server
+    "web/test_security_requests.py",
 }
 
 
