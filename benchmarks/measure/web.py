@@ -281,6 +281,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
         folder = Path(os.environ.get("H2H_WEB_BENCH", made))
         home, cache, text = folder / "home", folder / "cache", folder / "text.txt"
+        shutil.rmtree(cache, ignore_errors=True)
         if not home.is_dir():
             folder.mkdir(exist_ok=True)
             text.write_text("the king and the queen of spain went to town with a dog.\n" * 400)

@@ -36,6 +36,9 @@ ACROSS = {
     "web/test_sharing_page.py",
     # pages in a real browser
     *(f"web/test_{page}_page.py" for page in ("audits", "board", "compose", "inside", "ledger", "puzzles")),
+    *(f"web/test_{page}_page.py" for page in ("restart", "security")),
+    "web/test_security_advisories.py",  # every address of the server
+    "web/test_security_requests.py",
 }
 
 

@@ -70,7 +70,7 @@ def test_a_killed_server_loses_nothing(tmp_path: Path, browser: Any):
             second.kill()
 
 
-def test_a_tab_in_the_background_gives_its_connection_up_and_reads_again(store: Path, tmp_path: Path, browser: Any):
+def test_a_tab_in_the_background_reads_everything_again(store: Path, tmp_path: Path, browser: Any):
     home = tmp_path / "home"
     shutil.copytree(store, home)
     with served(home) as server, open_page(browser, server.url) as page:

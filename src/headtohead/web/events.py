@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,7 +13,8 @@ from headtohead.run import files, store
 from headtohead.run.progress import read_progress
 from headtohead.web.index import Index, study_names
 
-EVERY = 1.0  # seconds between two looks at the store
+EVERY = 1.0  # seconds between two looks at what is trained now
+PAUSE, LONGEST = 30, 10.0  # a look at the whole store is followed by a pause of 30 times its length, up to 10 seconds
 BEAT = 15.0  # seconds after which a line is sent without news, so that a dead connection is noticed
 
 
@@ -39,11 +41,16 @@ class Watcher:
                 self._loop.call_soon_threadsafe(page.put_nowait, ": the server ends\n\n")
 
     def _watch(self) -> None:
+        following = 0.0
         while not self._stop.is_set():
-            for name, row in self.index.refresh():
-                self._tell("study", {"name": name, "row": row})
-                if self._stop.is_set():
-                    return
+            began = time.monotonic()
+            if began >= following:
+                for name, row in self.index.refresh():
+                    self._tell("study", {"name": name, "row": row})
+                    if self._stop.is_set():
+                        return
+                now = time.monotonic()
+                following = now + min(PAUSE * (now - began), LONGEST)
             if not self.ready.is_set():
                 self.ready.set()
                 self._tell("ready", {"studies": len(self.index.rows())})

@@ -7,6 +7,7 @@ anything. A study is read again when its study.json, its progress or a result of
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -115,16 +116,23 @@ def study_names(home: Path) -> list[str]:
 
 def state_of(home: Path, folder: Path) -> str:
     """A mark that changes when the study or a result of its runs changes, or when its training begins or ends."""
-    marks = [_mark(folder / files.STUDY), _mark(folder / files.LOCKED), str(read_progress(folder) is not None)]
-    try:
-        runs = read_study(folder).runs
-    except InputError:
-        runs = []
+    written = _mark(folder / files.STUDY)
+    marks = [written, _mark(folder / files.LOCKED), str(read_progress(folder) is not None)]
     base = os.path.join(home, files.RUNS)
     marks += [
-        _mark(os.path.join(base, run, files.RESULT)) or _mark(os.path.join(base, run, files.FAILURE)) for run in runs
+        _mark(os.path.join(base, run, files.RESULT)) or _mark(os.path.join(base, run, files.FAILURE))
+        for run in _runs_of(folder, written)
     ]
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=4096)
+def _runs_of(folder: Path, written: str) -> tuple[str, ...]:  # noqa: ARG001  (another study.json is read again)
+    """The runs of a study. A large store is looked at all the time, so study.json is read only when it has changed."""
+    try:
+        return tuple(read_study(folder).runs)
+    except InputError:
+        return ()
 
 
 def _mark(path: str | Path) -> str:
