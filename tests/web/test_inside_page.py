@@ -108,7 +108,7 @@ def test_typing_changes_what_comes_next(browser, server: Served):
 
 def test_a_continuation_is_streamed_and_stopped(browser, server: Served, insides: Insides):
     with opened(browser, server, f"/pair?text={TEXT}&tokens=40&temperature=0.8&k=30&draw=3") as page:
-        page.get_by_role("button", name="Generate").click()
+        page.get_by_role("button", name="Generate", exact=True).click()
         shown(page, re.compile("^40 tokens$"), "section[aria-label=Generate] [role=status]")
         trained = load_trained(find_arm("pair/Learned@0", insides.home).records[0])
         made = generate(trained, TEXT, tokens=40, decoding=Decoding(temperature=0.8, top_k=30, seed=3))[0]
@@ -116,7 +116,7 @@ def test_a_continuation_is_streamed_and_stopped(browser, server: Served, insides
         assert [row[2] for row in rows] == list(made.tokens)
         shown(page, "h2h generate pair/Learned@0 'the people of' --tokens 40 --temperature 0.8 --top-k 30", "code")
         page.get_by_role("spinbutton", name="tokens").fill("5000")
-        page.get_by_role("button", name="Generate").click()
+        page.get_by_role("button", name="Generate", exact=True).click()
         page.get_by_role("button", name="Stop").click()
         shown(page, "stopped", "section[aria-label=Generate] [role=status]")
         assert "tokens=5000" in page.url
@@ -127,7 +127,7 @@ def test_classifiers_show_classes(browser, server: Served):
         shown(page, "Classes", "section[aria-label=Predictions]")
         assert {row[1] for row in figure(page, "predictions")["rows"]} == {"up", "down"}
         page.locator(".effects td:last-child").filter(has_text="texts").first.wait_for()
-        assert not page.get_by_role("button", name="Generate").is_visible()
+        assert not page.get_by_role("button", name="Generate", exact=True).is_visible()
 
 
 def test_runs_that_cannot_be_shown_say_why(browser, server: Served, insides: Insides):
