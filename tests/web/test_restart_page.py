@@ -37,6 +37,7 @@ def test_a_killed_server_loses_nothing(tmp_path: Path, browser: Any):
         page = context.new_page()
         page.set_default_timeout(SLOW)
         page.goto(f"{first.served.url}#/board")
+        page.locator("[role=row]").wait_for()
         page.locator("[role=row] .live").wait_for()
         page.goto(f"http://127.0.0.1:{port}/#/study/{name}")
         page.locator(".bar-line", has_text="steps/s").first.wait_for()

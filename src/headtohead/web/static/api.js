@@ -64,14 +64,17 @@ const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?
 
 // Events of the store: listeners by kind. The browser connects again by itself when the server comes back.
 const listeners = new Map();
+let progress = null; // the last one that was told
 
 export function on(kind, listener) {
   if (!listeners.has(kind)) listeners.set(kind, new Set());
   listeners.get(kind).add(listener);
+  if (kind === "progress" && progress) queueMicrotask(() => listener(progress)); // told before this page was there
   return () => listeners.get(kind).delete(listener);
 }
 
 function emit(kind, value) {
+  if (kind === "progress") progress = value;
   for (const listener of listeners.get(kind) || []) listener(value);
 }
 

@@ -182,6 +182,7 @@ export async function show(main, at) {
 
   // A row that changes is drawn again in its place. The order stays until the user asks for a new one.
   function update({ name, row }) {
+    told.add(name);
     const known = rows.has(name);
     if (row === null) rows.delete(name);
     else rows.set(name, row);
@@ -207,6 +208,7 @@ export async function show(main, at) {
   }
 
   let ready = false;
+  let told = new Set(); // studies that events have told of since the board was asked for
   const stops = [
     on("study", update),
     on("ready", () => { ready = true; reorder(); }),
@@ -226,9 +228,11 @@ export async function show(main, at) {
   addEventListener("scroll", scroll, { passive: true });
   addEventListener("resize", resize);
   async function read() {
+    told = new Set();
     const found = await busy(main, "Reading the store …", () => ask("api/board"));
-    rows.clear();
-    for (const row of found.rows) rows.set(row.name, row);
+    const there = new Set(found.rows.map((row) => row.name));
+    for (const name of [...rows.keys()]) if (!there.has(name) && !told.has(name)) rows.delete(name);
+    for (const row of found.rows) if (!told.has(row.name)) rows.set(row.name, row); // an event is newer than the answer
     ready = found.ready;
     reorder();
   }
