@@ -3,8 +3,8 @@
     python benchmarks/measure/web.py          # ten minutes; needs Chromium and playwright
 
 One run is trained and copied as runs of other seeds; 500 studies of twenty runs each are written. The server is a
-process of its own, pages are those of a real Chromium. The pace of training is the median step of a run while ten pages
-are open, and while none is, in rounds that alternate on the same machine.
+process of its own, pages are those of a real Chromium. The pace of training is that of a run whose progress ten
+pages follow, against windows of time in which the server and the pages are paused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,25 +28,25 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
 STUDIES, SEEDS = 500, 10  # of two arms each: 10,000 runs
-ROUNDS, PAGES, STEPS = 6, 10, 1500
+PAGES, PAIRS, WINDOW = 10, 40, 2  # windows in seconds
 SMALL = ["model.width=16", "model.layers=1", "model.block=16", "tokenizer=Byte", "train.batch=4", "train.steps=4"]
-PACED = ["model.width=64", "model.layers=2", "model.block=64", "tokenizer=Byte", "train.batch=8", "evaluate.every=9999"]
+PACED = ["model.width=64", "model.layers=2", "model.block=64", "tokenizer=Byte", "train.batch=8", "train.steps=1000000"]
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PACE = """
-import sys, time
+import os, sys, time
+from pathlib import Path
 from headtohead import Arm, Files
+from headtohead.run.events import Progress
+from headtohead.run.progress import ProgressFile
 from headtohead.training.tasks import task_of
 from headtohead.training.trainer import Trainer
-arm = Arm.of("lm", Files(path=sys.argv[1])).settings(sys.argv[3:])
-task = task_of(arm)
-model = task.build(0)
-times, now = [], time.perf_counter()
+arm = Arm.of("lm", Files(path=sys.argv[1])).settings(sys.argv[4:])
+task, told = task_of(arm), ProgressFile(Path(sys.argv[2]))
+model, count = task.build(0), os.open(sys.argv[3], os.O_RDWR | os.O_CREAT)
+told.stage = "runs"
 for step in Trainer(model, arm.train, task.steps, 0).fit(lambda n: task.loss(model, task.batch(0, n), "cpu")):
-    now, before = time.perf_counter(), now
-    times.append(now - before)
-    if step.done == int(sys.argv[2]):
-        break
-print(sum(times[50:]) / len(times[50:]))
+    os.pwrite(count, step.done.to_bytes(8, "little"), 0)
+    told.hear(Progress("0" * 16, step.done, task.steps, 1.0, 1000.0, 100.0))
 """
 
 
@@ -239,38 +240,59 @@ def large_map(browser: Any, home: Path, cache: Path, text: Path) -> list[list[st
         ]
 
 
-def pace(text: Path) -> float:
-    """Mean seconds of a training step in a process of its own, with one thread."""
-    done = subprocess.run(
-        [sys.executable, "-c", PACE, str(text), str(STEPS), *PACED],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return float(done.stdout)
-
-
 def ten_pages(browser: Any, home: Path, cache: Path, text: Path) -> list[list[str]]:
-    """Pace of training with and without ten pages that are open, in alternating rounds."""
-    slower = []
-    with server(home, cache) as (_, url, _):
-        for turn in range(ROUNDS):
-            found = {}
-            for watched in (True, False) if turn % 2 else (False, True):
-                browsers = [browser.new_context() for _ in range(PAGES if watched else 0)]
-                for n, context in enumerate(browsers):
-                    page = context.new_page()
-                    page.goto(f"{url}#/{'board' if n % 2 else 'study/study-001'}")
-                    page.locator("main h1").first.wait_for(timeout=60_000)
-                if watched:
-                    time.sleep(2)
-                found[watched] = pace(text)
-                for context in browsers:
-                    context.close()
-            slower.append(100 * (found[True] / found[False] - 1))
-    text_of = ", ".join(f"{x:+.1f}" for x in slower)
-    return [[f"a training step while {PAGES} pages are open", f"{statistics.median(slower):+.1f} % ({text_of})"]]
+    """Steps of a run in training while ten pages follow it, against windows of time in which the server and all pages
+    are paused. Windows alternate, so that other programs of the machine slow both alike."""
+    study, count = home / "studies" / "study-001", home.parent / "count"
+    with server(home, cache) as (process, url, _):
+        pages = [browser.new_context().new_page() for _ in range(PAGES)]
+        for n, page in enumerate(pages):
+            page.goto(f"{url}#/{'board' if n % 2 else 'study/study-001'}")
+            page.locator("main h1").first.wait_for(timeout=60_000)
+        others = [process.pid, *descendants(os.getpid())]
+        trainer = subprocess.Popen(
+            [sys.executable, "-c", PACE, str(text), str(study), str(count), *PACED],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        try:
+            time.sleep(15)
+            assert trainer.poll() is None
+            pages[0].locator(".bar-line").first.wait_for(timeout=30_000)
+            ratios = []
+            for turn in range(PAIRS):
+                done = {}
+                for watched in (True, False) if turn % 2 else (False, True):
+                    for pid in others:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGCONT if watched else signal.SIGSTOP)
+                    time.sleep(0.3)
+                    before, began = steps_of(count), time.perf_counter()
+                    time.sleep(WINDOW)
+                    done[watched] = (steps_of(count) - before) / (time.perf_counter() - began)
+                ratios.append(100 * (done[True] / done[False] - 1))
+        finally:
+            for pid in others:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+            trainer.kill()
+            trainer.wait()
+    (study / "progress.json").unlink(missing_ok=True)
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    said = f"{middle:+.1f} % (quartiles {low:+.1f} and {high:+.1f}, {PAIRS} pairs of windows of {WINDOW} s)"
+    return [[f"pace of training while {PAGES} pages follow it, all on this machine", said]]
+
+
+def steps_of(count: Path) -> int:
+    return int.from_bytes(count.read_bytes(), "little")
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that this one has started: here, the browser."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += [int(child), *descendants(int(child))]
+    return found
 
 
 def main() -> None:

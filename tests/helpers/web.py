@@ -104,7 +104,7 @@ class Process:
 def start_process(home: Path, folder: Path, *options: str) -> Process:
     """Start `h2h serve` on a store, with everything that it writes elsewhere below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    places = {"HOME": "home", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "TMPDIR": "tmp"}
+    places = {"HOME": "home", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
     for place in places.values():
         (folder / place).mkdir(exist_ok=True)
     environment = os.environ | {name: str(folder / place) for name, place in places.items()}

@@ -47,6 +47,9 @@ class Choice:
     @classmethod
     def of(cls, **given: Any) -> Choice:
         """The choice that a request describes. Every field is a line of text, or texts by path."""
+        unknown = given.keys() - {known.name for known in dataclasses.fields(cls)}
+        if unknown:
+            raise InputError(f"a choice has no field '{min(unknown)[:60]}': reload the page and try again")
         for name, value in given.items():
             texts = [*value.items()] if name in ("settings", "vary") and isinstance(value, dict) else [(name, value)]
             if len(texts) > MOST_FIELDS:

@@ -6,6 +6,7 @@ Arms come from the page: they name built-in parts only (choice.py).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -116,7 +117,8 @@ def main(home: Path) -> None:
     """Answer questions until the input ends, which it does when the server has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
     torch.set_num_threads(1)
-    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
+    killed = contextlib.suppress(BrokenPipeError)  # the server was killed, and reads no answers
+    with killed, os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
         sys.stdout = sys.stderr  # what a library prints is no answer
         while line := sys.stdin.readline():
             try:
