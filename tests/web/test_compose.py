@@ -40,7 +40,7 @@ def looked(home: Path, **given: Any) -> dict[str, Any]:
 
 def test_everything_that_can_be_chosen_is_documented(home: Path):
     found = compose.what_there_is(home)
-    assert {"sotu", "speeches", "sst2", "shakespeare", "movie-reviews"} == {one["name"] for one in found["corpora"]}
+    assert {"sotu", "speeches", "sst2", "shakespeare", "movie-reviews"} <= {one["name"] for one in found["corpora"]}
     assert all(part["equation"] and part["reference"] for part in found["families"]["position"])
     for task in ("lm", "classifier"):
         lacking = [one["name"] for one in found["settings"] if one["name"] not in found["arms"][task]]

@@ -21,6 +21,13 @@ def ended(home: Path, id: str) -> dict[str, Any]:
     return found
 
 
+def wait_until_it_prints(home: Path, id: str) -> None:
+    until = time.monotonic() + 120
+    while not jobs.shown(home, jobs.read(home, id), 1000)["output"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_a_job_is_the_command_and_what_it_printed(home: Path):
     job = jobs.start(home, ["list", "studies", "--nonsense"], "x")
     found = ended(home, job.id)
@@ -31,13 +38,15 @@ def test_a_job_is_the_command_and_what_it_printed(home: Path):
 
 
 def test_a_job_is_stopped_as_by_ctrl_c(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jobs.sys, "executable", "/bin/sh")
-    script = home.parent / "job.sh"
-    script.write_text("sleep 60\n")
+    script = home.parent / "job.py"
+    script.write_text(
+        "import signal, time\nsignal.signal(2, signal.default_int_handler)\nprint(1, flush=True)\ntime.sleep(60)\n"
+    )
     monkeypatch.setattr(jobs, "PROGRAM", [str(script)])
     job = jobs.start(home, [], "one")
     with pytest.raises(InputError, match="being trained already"):
         jobs.start(home, [], "one")
+    wait_until_it_prints(home, job.id)
     jobs.stop(home, job.id)
     assert ended(home, job.id)["code"] != 0
     jobs.stop(home, jobs.start(home, [], "one").id)  # it may be started again

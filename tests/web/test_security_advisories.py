@@ -75,7 +75,7 @@ def test_pages_of_other_sites_cannot_include_answers(started: Process, path: str
         assert not any(name.startswith("access-control") for name in headers)
 
 
-@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "<svg onload=alert(1)>", "{{7*7}}"])
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "<svg onload=alert(1)>", "{{7654*321}}"])
 def test_errors_are_never_html(started: Process, text: str):
     """Text of a request or a file that comes back as a page."""
     from urllib.parse import quote
@@ -83,7 +83,7 @@ def test_errors_are_never_html(started: Process, text: str):
     for path in (f"/api/study?name={quote(text)}", f"/{quote(text)}", f"/static/{quote(text)}"):
         _, said, headers = started.served.request(path)
         assert "html" not in headers.get("content-type", "")
-        assert "49" not in str(said).replace("&#x", "") or "{{7*7}}" in str(said)
+        assert str(7654 * 321) not in str(said)
 
 
 def test_another_password_ends_every_session(started: Process):
