@@ -109,3 +109,14 @@ def test_a_damaged_run_needs_nothing(runs: list[Record], home: Path) -> None:
     (runs[0].folder / "run.json").write_text("{")
     assert len(needed_by(store.runs(home))) == 1
     assert load_outcome(home / "studies" / "stored").record.name == "stored"
+
+
+def test_a_file_at_another_place_is_approved_for_that_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it imports is searched in the folder that was approved, so a copy elsewhere is another question."""
+    monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "trusted.json"))
+    for place in ("one", "other"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "slow.py").write_text(SOURCE)
+    approve(code_named(str(tmp_path / "one" / "slow.py")))
+    assert [one.is_approved for one in code_named(str(tmp_path / "one" / "slow.py"))] == [True]
+    assert [one.is_approved for one in code_named(str(tmp_path / "other" / "slow.py"))] == [False]

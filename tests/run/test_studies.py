@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from headtohead import InputError
+from headtohead.disk.checksums import with_checksum
+from headtohead.run.store import Record
 from headtohead.run.studies import AnalysisRecord, find_study, read_study, write_study
 from headtohead.stats import Design
 from headtohead.study.execution import folder_of
@@ -97,3 +99,17 @@ def test_a_study_of_an_older_version_has_one_analysis(home: Path):
     assert record.design is None
     assert record.planned == Design((6,))
     assert not {"design", "history", "later", "locked", "chaos"} & set(record.to_json())
+
+
+@pytest.mark.parametrize("run", ["../../outside", "/etc", "..", "", "abc/../def", "ABC", "a" * 65])
+def test_an_id_that_could_be_a_path_is_refused(run: str, home: Path) -> None:
+    """The ids of runs in study.json become paths, and somebody else may have written the file."""
+    outcome = stored(home, {"Slow": -0.1}, seeds=2, again=False)
+    path = outcome.folder / "study.json"
+    data = json.loads(path.read_text())
+    data["tables"][0]["arms"][1]["runs"]["0"] = run
+    path.write_text(json.dumps(with_checksum(data)))
+    with pytest.raises(InputError, match="cannot be read"):
+        read_study(outcome.folder)
+    with pytest.raises(InputError, match="is no id of a run"):
+        Record.at(home, run)
