@@ -11,11 +11,11 @@ import pytest
 
 from headtohead.errors import InputError
 from headtohead.run.events import Started
-from headtohead.run.session import Options, Stop, _Session, execute
+from headtohead.run.session import Options, execute
 from headtohead.run.verify import verify
 from helpers.corpora import write_text
 from helpers.damage import OFTEN, Case, damaged
-from helpers.runs import reached, results, run_on, train
+from helpers.runs import give_up, results, run_on, train
 
 STEPS = ["train.steps=12", "evaluate.every=3", "evaluate.snapshots=5", "model.dropout=0.1", "evaluate.keep=best"]
 FEW, MANY = 16, 400
@@ -29,12 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("HEADTOHEAD_CACHE", str(where / "cache"))
         spec = run_on(write_text(where), *STEPS)
         train(spec, where / "undisturbed")
-        folder = where / "given-up" / "runs" / spec.id
-        events = _Session(spec, folder, Options(save_every=0)).run(Stop())
-        for _ in events:
-            if reached(folder) >= 8:
-                break
-        events.close()
+        give_up(spec, where / "given-up" / "runs" / spec.id, 8)
     return where
 
 

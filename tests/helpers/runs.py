@@ -12,7 +12,7 @@ from headtohead import Arm, Files, RunSpec
 from headtohead.disk import checksums
 from headtohead.run import seal
 from headtohead.run.events import Event, Finished
-from headtohead.run.session import Options, Stop, execute
+from headtohead.run.session import Options, Stop, _Session, execute
 from headtohead.run.store import Record
 from headtohead.spec.streams import stream
 
@@ -50,6 +50,15 @@ def results(folder: Path) -> dict[str, Any]:
     """The files that must be the same bits however the run was trained, by name."""
     files = [*(folder / name for name in RESULTS), *(folder / "snapshots").glob("*")]
     return {f.name: f.read_bytes() for f in files if f.exists()}
+
+
+def give_up(spec: RunSpec, folder: Path, step: int) -> None:
+    """Leave a run as a kill would: save after every step, and end it once a line of that step is written."""
+    events = _Session(spec, folder, Options(save_every=0)).run(Stop())
+    for _ in events:
+        if reached(folder) >= step:
+            break
+    events.close()
 
 
 def without_checksums(folder: Path) -> Path:

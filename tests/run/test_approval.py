@@ -23,7 +23,7 @@ SOURCE = 'from headtohead import Rope\n\n\nclass Slow(Rope):\n    """Slow \x1b[3
 
 @pytest.fixture
 def runs(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Record]:
-    """A study of two arms and two seeds; the second arm has code that nobody has approved."""
+    """A study of two arms and two seeds; the second arm has code that is not approved."""
     monkeypatch.setenv("HEADTOHEAD_TRUST", str(tmp_path / "trusted.json"))
     outcome = stored(home, {"Slow": -0.1}, seeds=2, again=False)
     found = []

@@ -19,10 +19,10 @@ from safetensors.torch import load_file, save_file
 
 from headtohead import InputError, RunSpec
 from headtohead.run.events import Started
-from headtohead.run.session import Options, Stop, _Session, execute
+from headtohead.run.session import execute
 from headtohead.run.store import UNFINISHED, lock, to_text
 from helpers.corpora import write_text
-from helpers.runs import SMALL_OPTIONS, reached, results, run_on, train
+from helpers.runs import SMALL_OPTIONS, give_up, reached, results, run_on, train
 from helpers.terminal import H2H, h2h, start, until
 
 STEPS = ["train.steps=40", "evaluate.every=10", "model.dropout=0.1"]
@@ -36,7 +36,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("HEADTOHEAD_CACHE", str(where / "cache"))
         spec = run_on(write_text(where), *STEPS)
         train(spec, where / "undisturbed")
-        _give_up(spec, where / "given-up" / "runs" / spec.id, 22)
+        give_up(spec, where / "given-up" / "runs" / spec.id, 20)
     return where
 
 
@@ -64,16 +64,6 @@ def _but_the_place(found: dict[str, object]) -> dict[str, object]:
     run = json.loads(found["run.json"])  # type: ignore[arg-type]
     run["arm"]["data"]["corpus"]["path"] = ""
     return found | {"run.json": run}
-
-
-def _give_up(spec: RunSpec, folder: Path, step: int) -> None:
-    """Leave it as a kill would: save after every step, and hold on once a line says so."""
-    events = _Session(spec, folder, Options(save_every=0)).run(Stop())
-    next(events)
-    for _ in events:
-        if reached(folder) >= step - 2:
-            break
-    events.close()
 
 
 def cut(path: Path, length: int) -> None:
@@ -227,7 +217,7 @@ def test_a_checkpoint_of_another_run_is_set_aside(
     spec: RunSpec, folder: Path, home: Path, wanted: dict[str, object]
 ) -> None:
     other = spec.set("seed", 1)
-    _give_up(other, home / "runs" / other.id, 22)
+    give_up(other, home / "runs" / other.id, 20)
     shutil.copy(home / "runs" / other.id / "checkpoint.safetensors", folder)
     train(spec, home)
     assert (folder / "checkpoint.safetensors.damaged-1").exists()

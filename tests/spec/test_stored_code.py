@@ -27,7 +27,7 @@ class Near(Spec):
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The JSON of a part whose file is gone; its code is in runs/abc/code, and nobody has approved it."""
+    """The JSON of a part whose file is gone; its code is in runs/abc/code and is not approved."""
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE)
     with forgotten():

@@ -60,22 +60,27 @@ def _elsewhere(path: Path) -> str:
 
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file so that it has either the new content or the old one: write a temporary file, sync, rename."""
-    data = content.encode() if isinstance(content, str) else memoryview(content)
     with one_line_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}{UNFINISHED}")
+        replace_whole(path, content)
+
+
+def replace_whole(path: Path, content: bytes | str, mode: int = READABLE) -> None:
+    """The same in a folder that is there, for callers with a remedy of their own: errors of the system are raised."""
+    data = content.encode() if isinstance(content, str) else memoryview(content)
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}{UNFINISHED}")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, mode)
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, READABLE)
-            try:
-                write_all(handle, data)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+            write_all(handle, data)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def write_all(handle: int, data: bytes | memoryview) -> None:

@@ -60,23 +60,24 @@ def package_digest() -> str:
 def _read(path: Path, digest: str) -> Any:
     if not os.path.lexists(path):
         return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        valid = content["digest"] == digest and content["checksum"] == _checksum(content["value"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        valid = False
-    if not valid:
+    content = _sound(path)
+    if content is None or content.get("digest") != digest:
         on_stderr(f"{path} is damaged: made again")
-    return content["value"] if valid else None
+        return None
+    return content["value"]
 
 
 def is_sound(path: Path) -> bool:
     """Whether a file of derived values matches its own checksum."""
+    return _sound(path) is not None
+
+
+def _sound(path: Path) -> dict[str, Any] | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return content["checksum"] == _checksum(content["value"])
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return content if content["checksum"] == _checksum(content["value"]) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+        return None
 
 
 def _checksum(value: Any) -> str:

@@ -1,7 +1,7 @@
 """The checksums of a run that has ended: size and sha256 of each file. Imports no torch.
 
 result.json has those of the files that are the same bits whenever the run is trained. times.json has those of run.json
-and env.json, which say where it was trained. Both name the run and carry a checksum of their own. Files that are added
+and env.json, which say where it was trained. Both name the run and carry their own checksum. Files that are added
 later (measures.json, curves.png) are not listed: measures.json carries its own checksum, and the picture is never read.
 Runs of older versions have no checksums.
 """

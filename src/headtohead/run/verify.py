@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.data import wheels
 from headtohead.data.cache import SUMS, cache_folder, folder_damage
@@ -25,6 +25,9 @@ from headtohead.run.searches import read_search
 from headtohead.run.store import Record
 from headtohead.run.studies import find_arm, read_study
 from headtohead.spec.identity import id_of_json
+
+if TYPE_CHECKING:
+    from headtohead.training.arm import RunSpec
 
 CLOSE = 1e-9  # relative difference of a mean that is computed twice
 NEEDED_AGAIN = "it is made again when it is needed"
@@ -260,22 +263,27 @@ def _repaired(problem: Problem, path: Path) -> Problem:
 
 def _retrained(folder: Path) -> str:
     from headtohead.run.train import train_runs
-    from headtohead.training.arm import read_run
 
-    spec = None
-    try:
-        data = parsed((folder / files.RUN).read_bytes())
-        spec = read_run(data, folder / files.CODE)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # no spec to train by
-    if spec is not None and spec.id == folder.name:
+    spec = _spec_of(folder)
+    if spec is not None:
         spec.resolved()  # the run stays where it is if its corpus is not here
     with store.lock(folder):
         aside = store.move_aside(folder)
-    if spec is None or spec.id != folder.name:
+    if spec is None:
         return f"kept as {aside.name}; train it again with the command that made it"
     try:
         train_runs([spec], home=folder.parent.parent)
     except InputError as error:
         raise InputError(f"{failure(error)}; it is kept as {aside.name}") from None
     return f"kept as {aside.name}, and trained again"
+
+
+def _spec_of(folder: Path) -> RunSpec | None:
+    """What the folder's run.json describes; None if it is damaged, or describes another run."""
+    from headtohead.training.arm import read_run
+
+    try:
+        spec = read_run(parsed((folder / files.RUN).read_bytes()), folder / files.CODE)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return spec if spec.id == folder.name else None

@@ -7,19 +7,18 @@ also keeps the folder from which the user ran the file: only that folder is sear
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headtohead.disk.writing import replace_whole
 from headtohead.errors import Unavailable
 
 LIST = "trusted.json"
@@ -169,7 +168,8 @@ def _change(change: Callable[[dict[str, Approval]], dict[str, Approval]]) -> Non
             if wrong:
                 _set_aside(path, wrong)
             files = {k: _entry(e) for k, e in sorted(change(dict(entries)).items())}
-            _write(path, json.dumps({"format": FORMAT, "files": files}, indent=2, ensure_ascii=False) + "\n")
+            text = json.dumps({"format": FORMAT, "files": files}, indent=2, ensure_ascii=False) + "\n"
+            replace_whole(path, text, mode=0o600)  # readable by the user alone
     except (OSError, NotImplementedError) as error:  # filelock's Timeout is an OSError
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise Unavailable(f"cannot write {path}: {reason}; set HEADTOHEAD_TRUST to a file of yours") from None
@@ -186,17 +186,3 @@ def _set_aside(path: Path, wrong: str) -> None:
     shutil.copy2(path, copy)
     os.chmod(copy, 0o600)
     print(f"h2h: {wrong}; a copy is kept as {copy.name}, and a new list is begun", file=sys.stderr)
-
-
-def _write(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable by the user alone
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
