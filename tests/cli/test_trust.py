@@ -182,7 +182,7 @@ def test_trust_shows_approves_lists_and_removes(store: Path, type_in: Type) -> N
     assert (done.code, row["approved"]) == (0, True)
     assert "nothing to approve" in type_in("trust", run).out
     assert [entry["sha256"] for entry in type_in("trust", "--list", "--json").json] == [sha256]
-    assert "1 files are approved" in type_in("trust", "--list").out
+    assert "1 file is approved; the list is" in type_in("trust", "--list").out
     assert sha256 in type_in("trust", "--remove", run).out
     assert type_in("trust", "--list", "--json").json == []
     assert type_in("trust", "--remove", run).out == "nothing was on the list\n"

@@ -86,7 +86,8 @@ def _list(as_json: bool) -> None:
     for entry in entries:
         about = f"{entry.sha256[:16]}  {entry.when[:10]}  {entry.bytes:>8,} bytes"
         print(f"{about}  {entry.name}  {entry.folder or ''}".rstrip())
-    print(f"{len(entries)} files are approved; the list is {known.place()}")
+    count = "1 file is" if len(entries) == 1 else f"{len(entries)} files are"
+    print(f"{count} approved; the list is {known.place()}")
 
 
 def _entry(entry: Any) -> dict[str, Any]:
