@@ -23,6 +23,20 @@ class Unavailable(InputError):  # noqa: N818
     exit_code = 3
 
 
+def needs_extra(what: str, extra: str, instead: str = "") -> Unavailable:
+    """The error for packages of an extra that are not installed. `instead` names what can be done without them."""
+    return Unavailable(f"{what} needs the extra {extra}: pip install 'headtohead[{extra}]'{instead and f', {instead}'}")
+
+
+def needs_package(what: str, error: ModuleNotFoundError) -> Unavailable | None:
+    """The error for a package that `pip install headtohead` installs and that is absent; None for modules of ours and
+    for those that the user's own code imports."""
+    package = (error.name or "").partition(".")[0]
+    if not package or package == PACKAGE.name or is_users(error):
+        return None
+    return Unavailable(f"{what} needs the package {package}, which is not installed: pip install headtohead")
+
+
 class PartFailed(InputError):  # noqa: N818
     """The user's own code raised an exception. The message is that of `failure`."""
 

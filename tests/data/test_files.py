@@ -28,6 +28,7 @@ from headtohead.data.files import (
     Table,
     as_label,
     check_readable,
+    columns,
     fingerprint,
     pieces,
     read_table,
@@ -705,7 +706,7 @@ def test_parquet_without_pyarrow_names_the_install_command(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(Unavailable) as caught:
         read_table(file)
-    assert str(caught.value) == f"reading {file} needs pyarrow: pip install 'headtohead[parquet]'"
+    assert str(caught.value) == f"reading {file} needs the extra parquet: pip install 'headtohead[parquet]'"
 
 
 def test_reading_imports_nothing_heavy(tmp_path):
@@ -720,3 +721,12 @@ read_table({str(file)!r})
 assert not {{"torch", "pandas"}} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_columns_are_those_that_read_table_can_be_told(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("one;two\nx;y\n")
+    (tmp_path / "b.tsv").write_text("some words\t1\nother words\t0\n")
+    (tmp_path / "c.jsonl").write_text('{"a": 1}\n{"b": 2}\n')
+    assert columns(tmp_path / "b.tsv") == ["1", "2"]
+    assert columns(tmp_path / "c.jsonl") == ["a", "b"]
+    assert columns(tmp_path / "a.csv") == ["one", "two", "1", "2"]  # no known name: a header, or a row

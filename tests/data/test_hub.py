@@ -139,4 +139,4 @@ except Unavailable as error:
 def test_without_datasets_the_install_command_is_shown(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     said = message(folder, Unavailable)
-    assert said == "reading a dataset of the Hub needs datasets: pip install 'headtohead[hf]'"
+    assert said == "reading a dataset of the Hub needs the extra hf: pip install 'headtohead[hf]'"

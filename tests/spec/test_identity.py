@@ -30,8 +30,7 @@ def test_the_list_of_knobs_is_complete() -> None:
     found = {"in": set(), "out": set()}
     for cls in filter(is_builtin, classes()[1:]):
         for knob in dataclasses.fields(cls):
-            said = getattr(knob.default, "json_schema_extra", None) or {}
-            found["in" if said.get("identity", True) else "out"].add(knob.name)
+            found["in" if knob.metadata.get("identity", True) else "out"].add(knob.name)
     assert found["out"] == set(NOT_IDENTITY)
     assert not found["in"] & set(NOT_IDENTITY)
 

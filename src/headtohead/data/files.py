@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, needs_extra
 
 TEXTS = (".txt",)
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -253,14 +253,7 @@ def read_table(
     by their content: labels are short and repeat.
     """
     file = check_readable(path, TABLES)
-    kind = file.suffix.lower()
-    if kind == ".parquet":
-        grid = _parquet(file)
-    else:
-        _refuse_blank(file)
-        for _ in _decoded(file, 1 << 20):  # raises an error if the file is not UTF-8 text
-            pass
-        grid = _jsonl(file) if kind == ".jsonl" else _delimited(file, kind, text, label)
+    grid = _grid(file, text, label)
     if not grid.places:
         raise InputError(
             f"{_shown(file)} has columns ({', '.join(grid.shown[:8])}) and no rows: give a table with rows"
@@ -271,6 +264,27 @@ def read_table(
     if grid.names is None and not (text and label):
         _refuse_hidden_header(grid, text_at, label_at)
     return Table(_texts(grid, text_at), _labels(grid, label_at), grid.name(text_at), grid.name(label_at))
+
+
+def columns(path: str | os.PathLike[str]) -> list[str]:
+    """Return the columns of a table by which `read_table` can be told them: their names. Where no header is recognised,
+    the cells of the first row, if they can be names, and the numbers of the columns."""
+    grid = _grid(check_readable(path, TABLES), None, None)
+    numbers = [str(i + 1) for i in range(len(grid.shown))]
+    if grid.names is not None:
+        return grid.names
+    are_names = len(set(grid.shown)) == len(grid.shown) and not any(map(_is_number, grid.shown))
+    return [*grid.shown, *numbers] if are_names and max(map(len, grid.shown)) < 30 else numbers
+
+
+def _grid(file: Path, text: str | None, label: str | None) -> _Grid:
+    kind = file.suffix.lower()
+    if kind == ".parquet":
+        return _parquet(file)
+    _refuse_blank(file)
+    for _ in _decoded(file, 1 << 20):  # raises an error if the file is not UTF-8 text
+        pass
+    return _jsonl(file) if kind == ".jsonl" else _delimited(file, kind, text, label)
 
 
 def as_label(value: object) -> str | None:
@@ -554,7 +568,7 @@ def _parquet(file: Path) -> _Grid:
     try:
         import pyarrow.parquet as parquet
     except ImportError:
-        raise Unavailable(f"reading {_shown(file)} needs pyarrow: pip install 'headtohead[parquet]'") from None
+        raise needs_extra(f"reading {_shown(file)}", "parquet") from None
     if not file.stat().st_size:
         raise InputError(f"{_shown(file)} is empty: give a file with a table")
 

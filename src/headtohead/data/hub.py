@@ -8,7 +8,7 @@ from typing import Any
 
 from headtohead.data.downloads import consent
 from headtohead.data.files import LABEL_NAMES, TEXT_NAMES, as_label, one_line
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, Unavailable, needs_extra
 
 SPLITS = ("train", "validation", "test")
 HIDDEN = "-1"  # the Hub's mark for a label that is not published
@@ -25,7 +25,7 @@ def sst2_from_hub(
     try:
         import datasets
     except ImportError:
-        raise Unavailable("reading a dataset of the Hub needs datasets: pip install 'headtohead[hf]'") from None
+        raise needs_extra("reading a dataset of the Hub", "hf") from None
     local = Path(name).is_dir()
     if not local:
         consent(f"{name} from the Hub, or from its cache", "of unknown size")

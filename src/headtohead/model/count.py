@@ -66,7 +66,12 @@ class Breakdown:
 
 
 def breakdown(spec: ModelSpec, vocab: int, classes: int | None = None) -> Breakdown:
-    """Count the parameters of a language model, or of a classifier if `classes` is given."""
+    """Count the parameters of a language model, or of a classifier if `classes` is given.
+
+    Examples:
+        >>> h2h.breakdown(h2h.ModelSpec(width=32, layers=1), vocab=100).total
+        20096
+    """
     with torch.device("meta"):
         return count(LanguageModel(spec, vocab) if classes is None else Classifier(spec, vocab, classes))
 

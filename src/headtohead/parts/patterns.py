@@ -15,7 +15,7 @@ from headtohead.spec import Part, knob
 
 
 class Pattern(Part, family="pattern"):
-    """Which keys a query may attend to.
+    """Which keys a query may attend to. Patterns are combined with & and |.
 
     A pattern with a knob called `window` claims that a query sees exactly `window` positions on each side, including
     itself. The audit checks this claim.

@@ -13,7 +13,13 @@ from headtohead.spec import Part, knob
 
 
 class Schedule(Part, family="schedule", of="train"):
-    """How the learning rate changes during a run."""
+    """How the learning rate changes during a run.
+
+    Examples:
+        >>> schedule = h2h.WarmupCosine(warmup=0.1)
+        >>> [round(schedule.share(step, 100), 2) for step in (0, 9, 99)]
+        [0.1, 1.0, 0.1]
+    """
 
     @abc.abstractmethod
     def share(self, step: int, steps: int) -> float:

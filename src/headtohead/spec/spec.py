@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import ast
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -32,9 +33,6 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, Field, ValidationError
-from pydantic.dataclasses import dataclass as validated
-
 from headtohead.errors import InputError, it_has, nearest
 from headtohead.spec import trust
 from headtohead.spec.sessions import note, position
@@ -47,6 +45,8 @@ from headtohead.spec.userfiles import (
     source_digest,
     source_text,
 )
+from headtohead.spec.values import Convert, Unfit, bounded, converter
+from headtohead.spec.wanted import wanted
 
 
 def knob(
@@ -61,8 +61,11 @@ def knob(
 ) -> Any:
     """Declare one typed setting of a spec, with its default, bounds and a line of help. A knob with identity=False,
     such as a path, is left out of the spec's id."""
-    extra: Any = None if identity else {"identity": False}
-    return Field(default=default, description=help, ge=ge, gt=gt, le=le, lt=lt, json_schema_extra=extra)
+    bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
+    told = {"help": help, "default": default, "bounds": bounds, "identity": identity}
+    if type(default).__hash__ is None:  # a list or a dict
+        return dataclasses.field(default_factory=lambda: copy.deepcopy(default), metadata=told)
+    return dataclasses.field(default=default, metadata=told)
 
 
 S = TypeVar("S", bound="Spec")
@@ -86,6 +89,10 @@ class Difference(NamedTuple):
 # -- the registry: for listing, parsing and JSON, not for building models ----------------------------------------------
 
 _FAMILIES: dict[str, dict[str, type[Part]]] = {}
+# Families are listed in this order, whatever was imported first.
+ORDER: tuple[str, ...] = ("corpus", "preparation", "tokenizer")
+ORDER += ("feedforward", "fusion", "norm", "pattern", "pooling", "position", "residual")
+ORDER += ("start", "optimizer", "sampling", "schedule")
 _PLACES: dict[str, str] = {}  # family → model, train or data
 _SPECS: dict[str, type[Spec]] = {}
 
@@ -115,18 +122,26 @@ def has_user_part(value: Any) -> bool:
     return not all(map(is_builtin, _classes(value)))
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(knob, Field))
+@dataclass_transform(frozen_default=True, field_specifiers=(knob,))
 class Spec(abc.ABC):
-    """A frozen, validated value. Every subclass becomes a dataclass, without a decorator."""
+    """A frozen, validated value. Every subclass becomes a dataclass, without a decorator.
+
+    Examples:
+        >>> rope = h2h.Rope(theta=500)
+        >>> rope == h2h.parse(str(rope)), rope.id == h2h.Rope(theta=500).id
+        (True, True)
+        >>> rope.set("theta", 100)
+        Rope(theta=100.0, fraction=1.0)
+        >>> rope.diff(h2h.Rope())
+        [Difference(path='theta', left=500.0, right=10000.0)]
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     notation: ClassVar[str] = ""  # the text form where it is not Name(knob=value), such as "({a} & {b})"
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        validated(frozen=True, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False))(
-            cls
-        )
+        dataclasses.dataclass(frozen=True)(cls)
         reserved = {"kind", "file", "source"} & {f.name for f in dataclasses.fields(cls)}
         if reserved:
             raise InputError(f"{cls.__name__} has a knob '{reserved.pop()}', a name reserved for JSON: rename the knob")
@@ -134,10 +149,13 @@ class Spec(abc.ABC):
 
         @functools.wraps(accept)
         def validate(self: Spec, *values: Any, **knobs: Any) -> None:
+            settings = _fitted(type(self), values, knobs)
             try:
-                accept(self, *values, **knobs)
-            except ValidationError as error:
-                raise InputError(_one_line(type(self), error)) from None
+                accept(self, **settings)
+            except InputError:
+                raise
+            except (ValueError, AssertionError) as error:  # of a user's `check`
+                raise InputError(f"{type(self).__name__}: {' '.join(str(error).split())}") from None
 
         cls.__init__ = validate  # type: ignore[method-assign, assignment]
         _register(cls)
@@ -266,10 +284,19 @@ class Dims:
 
 
 def families(of: str | None = "model") -> dict[str, dict[str, type[Part]]]:
-    """Return all parts of the model (of="train" or "data": of those; None: all) by family: the built-in ones and those
-    of the user files loaded so far."""
+    """Return all parts by family: the built-in ones and those of the user files loaded so far.
+
+    `of` is "model", "train" or "data": the spec that the parts are settings of. None means all.
+
+    Examples:
+        >>> h2h.families()["norm"]["RMSNorm"](eps=1e-5)
+        RMSNorm(eps=1e-05)
+        >>> sorted(h2h.families("train"))
+        ['optimizer', 'sampling', 'schedule', 'start']
+    """
     importlib.import_module("headtohead.training.arm")  # registers all built-in parts and specs
-    return {family: dict(members) for family, members in _FAMILIES.items() if of in (None, _PLACES[family])}
+    ordered = sorted(_FAMILIES, key=lambda family: ORDER.index(family) if family in ORDER else len(ORDER))
+    return {family: dict(_FAMILIES[family]) for family in ordered if of in (None, _PLACES[family])}
 
 
 def members(family: str) -> dict[str, type[Part]]:
@@ -290,9 +317,8 @@ def knobs(cls: type[Spec]) -> tuple[Knob, ...]:
     hints = get_type_hints(cls)
     settings = []
     for field in dataclasses.fields(cls):
-        default, help = field.default, getattr(field.default, "description", None) or ""
-        default = getattr(default, "default", default)
-        settings.append(Knob(field.name, hints[field.name], default, help))
+        told = field.metadata
+        settings.append(Knob(field.name, hints[field.name], told.get("default", field.default), told.get("help", "")))
     return tuple(settings)
 
 
@@ -329,7 +355,14 @@ def _other_values(kind: Any, value: Any) -> list[Any]:
 
 
 def parse(text: str) -> Any:
-    """Read a spec, number, boolean, None or word from its text form. `file.py:Name(…)` loads the file first."""
+    """Read a spec, number, boolean, None or word from its text form. `file.py:Name(…)` loads the file first.
+
+    Examples:
+        >>> h2h.parse("Causal() & Local(8)").is_causal(32)
+        True
+        >>> h2h.parse("1e-3")
+        0.001
+    """
     text = text.strip()
     path, marker, rest = text.partition(".py:")
     own: dict[str, type[Spec]] = {}
@@ -498,8 +531,7 @@ def _identity(value: Any) -> Any:
     """Return the JSON form without files and knobs that are not part of the identity."""
     if isinstance(value, Spec):
         origin = {k: v for k, v in _origin(type(value)).items() if k != "file"}
-        extra = {f.name: getattr(f.default, "json_schema_extra", None) or {} for f in dataclasses.fields(value)}
-        named = (name for name, said in extra.items() if said.get("identity", True))
+        named = (f.name for f in dataclasses.fields(value) if f.metadata.get("identity", True))
         return origin | {name: _identity(getattr(value, name)) for name in named}
     if isinstance(value, tuple | list):
         return [_identity(v) for v in value]
@@ -508,25 +540,48 @@ def _identity(value: Any) -> Any:
     return encode(value)
 
 
-# -- messages --------------------------------------------------------------------------------------------------------
+# -- validation ------------------------------------------------------------------------------------------------------
 
 
-def _one_line(cls: type[Spec], error: ValidationError) -> str:
-    """Turn pydantic's first error into one line about the spec."""
-    names = [f.name for f in dataclasses.fields(cls)]
-    first = error.errors()[0]
-    reason = first.get("ctx", {}).get("error")
-    if isinstance(reason, InputError):
-        return str(reason)
-    where = first["loc"][0] if first["loc"] else ""
-    if first["type"] == "unexpected_keyword_argument":
-        return f"{cls.__name__} has no knob '{where}': {nearest(str(where), names)}"
-    if first["type"] == "unexpected_positional_argument":
-        return f"{cls.__name__} takes at most {len(names)} settings: {', '.join(names) or 'none'}"
-    if isinstance(where, int) and where < len(names):
-        where = names[where]
-    if first["type"] in ("dataclass_type", "is_instance_of", "dataclass_exact_type"):
-        family = first.get("ctx", {}).get("class_name", "spec")
-        return f"{cls.__name__}.{where} must be a {family}, not {_text(first['input'])}"
-    message = first["msg"].replace("Input should be", "must be")
-    return f"{cls.__name__}.{where} {message}, not {_text(first['input'])}"
+@functools.cache
+def _converters(cls: type[Spec]) -> dict[str, Convert]:
+    try:
+        hints = get_type_hints(cls)
+    except NameError as error:
+        raise InputError(f"{cls.__name__} has a setting of an unknown type: {error}") from None
+    fields = dataclasses.fields(cls)
+    return {f.name: bounded(converter(hints[f.name]), **f.metadata.get("bounds", {})) for f in fields}
+
+
+def _fitted(cls: type[Spec], values: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a spec by name, each converted to the type of its setting; InputError if one does not fit."""
+    converters = _converters(cls)
+    names = list(converters)
+    settings = dict(zip(names, values, strict=False))
+    for name in settings.keys() & given.keys():
+        raise InputError(f"{cls.__name__}.{name} is given twice")
+    settings |= {name: given[name] for name in names if name in given}
+    for name, value in settings.items():
+        try:
+            settings[name] = converters[name](value)
+        except Unfit as unfit:
+            raise InputError(f"{cls.__name__}.{name} must {_rule(cls, name, value, unfit)}") from None
+    for name in given:
+        if name not in converters:
+            raise InputError(f"{cls.__name__} has no knob '{name}': {nearest(name, names)}")
+    if len(values) > len(names):
+        raise InputError(f"{cls.__name__} takes at most {len(names)} settings: {', '.join(names) or 'none'}")
+    for field in dataclasses.fields(cls):
+        if field.name not in settings and field.default is field.default_factory is dataclasses.MISSING:
+            raise InputError(f"{cls.__name__}.{field.name} has no default: give a value")
+    return settings
+
+
+def _rule(cls: type[Spec], name: str, value: Any, unfit: Unfit) -> str:
+    """What a setting must be, in words, and what was given; for a type without words, what its converter says."""
+    field = next(f for f in dataclasses.fields(cls) if f.name == name)
+    kind = get_type_hints(cls)[name]
+    said = wanted(kind, field.default, field.metadata.get("bounds", {}), "finite" in unfit.rule)
+    if said:
+        return f"be {said}, not {_text(value)}"
+    return f"{unfit.rule}, not {_text(unfit.value)}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import hashlib
 import importlib.util
 import symtable
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+SHOW_EMPTY: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
 SEEDING = {"seed", "manual_seed"}  # they change what a module draws next
 COMPREHENSIONS = {"listcomp", "setcomp", "dictcomp", "genexpr"}  # the names of their scopes
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -29,7 +31,12 @@ class Statement:
 
     @cached_property
     def dump(self) -> str:
-        return ast.dump(self.node)
+        """The statement's tree as text, the same in every version of Python: 3.13 leaves out empty lists, 3.12 adds
+        lists of type parameters, and empty texts to formats such as f"{x:{digits}}"."""
+        for n in ast.walk(self.node):
+            if isinstance(n, ast.JoinedStr):
+                n.values = [v for v in n.values if not (isinstance(v, ast.Constant) and v.value == "")]
+        return ast.dump(self.node, **SHOW_EMPTY).replace(", type_params=[]", "")
 
     @cached_property
     def binds(self) -> set[str]:
@@ -64,7 +71,7 @@ class Statement:
 
     @cached_property
     def _scopes(self) -> symtable.SymbolTable:
-        return symtable.symtable(ast.unparse(self.node), "", "exec")
+        return symtable.symtable(ast.unparse(_SameScopes().visit(copy.deepcopy(self.node))), "", "exec")
 
     @cached_property
     def _reads(self) -> tuple[set[str], set[str]]:
@@ -125,6 +132,45 @@ class Statement:
         """The module of `from module import *`."""
         node = self.node
         return node.module if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" else None
+
+
+class _SameScopes(ast.NodeTransformer):
+    """Writes code so that it has the same scopes in every version of Python and uses the same names. Since 3.12 the
+    variables of a list comprehension belong to the scope around it, and since 3.14 annotations have a scope that
+    `symtable` does not show."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        """Annotations become decorators, which are read in the same scope."""
+        self.generic_visit(node)
+        given = node.args
+        arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        annotations = [a.annotation for a in arguments if a is not None] + [node.returns]
+        node.decorator_list += [annotation for annotation in annotations if annotation is not None]
+        node.returns = None
+        for argument in filter(None, arguments):
+            argument.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        self.generic_visit(node)
+        read, node.annotation = ast.Expr(node.annotation), ast.Constant(None)
+        return [node, read]
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp  # noqa: N815
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
 
 
 def _root(node: ast.AST) -> str | None:

@@ -106,6 +106,19 @@ def unapproved(data: Any, copies: Copies = None) -> list[StoredCode]:
     return list(found.values())
 
 
+def foreign(data: Any, copies: Copies = None) -> list[tuple[str, str]]:
+    """The classes that a spec's JSON names and that are not part of this package, approved or not, each with the file
+    that it came from."""
+    found: dict[tuple[str, str], None] = {}
+    for spec in _user_specs(data):
+        name, source, file = spec["kind"], spec["source"], spec.get("file")
+        known = isinstance(name, str) and isinstance(source, str) and isinstance(file, str | None)
+        code = find_code(name, source, file, copies)[0] if known else []
+        if not any(not one.is_copy and one.place is not None and is_shipped(one.place) for one in code):
+            found[str(name)[:80], shown(file if isinstance(file, str) else None)] = None
+    return list(found)
+
+
 def _best(found: list[StoredCode]) -> StoredCode:
     """The one to approve: the copy that was stored with the run, if there is one."""
     return next((code for code in found if code.is_copy), found[0])
