@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("command", "says"),
     [
         ("audit Rop", "did you mean Rope?"),
-        ("audit Local(-3)", "Local.window must be greater than or equal to 1, not -3"),
+        ("audit Local(-3)", "Local.window must be a whole number, 1 or more, not -3"),
         ("audit Rope(thta=3)", "did you mean theta?"),
         ("audit Alibi(slope=nan)", "must be a finite number"),
         ("audit ModelSpec(width=65)", "width 65 is not divisible by 2 heads"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from headtohead.auditor.report import Broken, DoesNotApply, check
+from headtohead.auditor.report import Advice, Broken, DoesNotApply, check
 from headtohead.auditor.subject import Mode, Subject
 from headtohead.auditor.trace import inputs_with_gradient
 
@@ -49,7 +49,13 @@ def _future_pairs(seen: Tensor) -> list[tuple[int, int]]:
 
 def _broken_by_pair(pairs: list[tuple[int, int]], mode: str) -> Broken:
     (i, j), more = pairs[0], len(pairs) - 1
-    return Broken(f"in {mode}, position {i} saw position {j}" + (f" ({more} more such pairs)" if more else ""))
+    said = f"in {mode}, position {i} saw position {j}" + (f" ({more} more such pairs)" if more else "")
+    return Broken(said, pairs)
+
+
+def _after(i: int, first: int, length: int) -> list[tuple[int, int]]:
+    """Return the pairs of position i with all positions from `first` on."""
+    return [(i, j) for j in range(first, length)]
 
 
 def _require_tokens(s: Subject) -> None:
@@ -102,13 +108,15 @@ def future_tokens(s: Subject) -> str:
             raise _broken_by_pair(pairs, mode)
         for n, row in enumerate(gap[3 * T - 1 :, : T // 2 + 1]):
             if row.any():
-                where = f"position {int(row.nonzero()[0])} changed when everything after position {T // 2}"
-                raise Broken(f"in {mode}, {where} became token {int(special[n])}")
+                i = int(row.nonzero()[0])
+                said = f"position {i} changed when everything after position {T // 2} became token {int(special[n])}"
+                raise Broken(f"in {mode}, {said}", _after(i, T // 2 + 1, T), among=True)
         for rows, what in ((gap[T + 1 : 2 * T], "other tokens"), (gap[2 * T : 3 * T - 1], "padding")):
             hits = [(i, c) for c, i in rows.nonzero().tolist() if i <= c]
             if hits:
                 i, c = min(hits, key=lambda h: (h[1] - h[0], h[0]))
-                raise Broken(f"in {mode}, position {i} changed when everything after position {c} became {what}")
+                said = f"position {i} changed when everything after position {c} became {what}"
+                raise Broken(f"in {mode}, {said}", _after(i, c + 1, T), among=True)
     if found := _leaks_when_long(s):
         raise Broken(found)
     return (
@@ -148,10 +156,21 @@ def future_length(s: Subject) -> str:
                 gap = s.differs(s.outputs(model, ids[:, :length]), whole[:, :length])
                 if gap.any():
                     i = int(gap.any(dim=0).nonzero()[0])
-                    raise Broken(
-                        f"in {mode}, position {i} changed when the text of {s.length} tokens was cut to {length}"
-                    )
+                    said = f"position {i} changed when the text of {s.length} tokens was cut to {length}"
+                    raise Broken(f"in {mode}, {said}", _after(i, length, s.length), among=True)
+    for length in _sizes(s):
+        ids = s.text(1, length + 1)
+        gap = s.differs(s.outputs(s.eval_model, ids[:, :length]), s.outputs(s.eval_model, ids)[:, :length])
+        if gap.any():
+            i = int(gap.nonzero()[0, 1])
+            raise Broken(f"position {i} changed when a text of {length + 1} tokens was cut to {length}")
     return f"every length from 1 to {s.length}, {' and '.join(s.modes)}"
+
+
+def _sizes(s: Subject) -> list[int]:
+    """Longer texts that are as long as a dimension of the weights: code may mix the two up."""
+    sizes = {n for p in s.eval_model.parameters() for n in p.shape}
+    return sorted(n for n in sizes if s.length < n < s.longest)[:8]
 
 
 def _padded(s: Subject, left: bool, fill: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -277,12 +296,21 @@ def masked_rows(s: Subject) -> str:
             out = s.call(model, ids, keep)
             for result in (out, s.outputs(model, ids, keep)):  # some modules compute differently without gradients
                 if not torch.isfinite(result).all():
-                    raise Broken(f"in {mode}, the output of an empty text is {_first_bad(result)}")
+                    said = f"in {mode}, the output of an empty text is {_first_bad(result)}"
+                    if layer := _torchs_attention(model):
+                        raise Advice(f"{said}, as {layer} gives it: leave empty texts out, or let them see one token")
+                    raise Broken(said)
             out.sum().backward()
             for name, p in model.named_parameters():
                 if p.grad is not None and not torch.isfinite(p.grad).all():
                     raise Broken(f"in {mode}, the gradient of {name} is {_first_bad(p.grad)} when a text is empty")
     return "outputs and gradients, evaluation and training"
+
+
+def _torchs_attention(model: nn.Module) -> str:
+    """The name of torch's own attention layer, if the model has one: for a text without tokens it gives NaN."""
+    kinds = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+    return next((f"nn.{kind.__name__}" for kind in kinds for m in model.modules() if isinstance(m, kind)), "")
 
 
 def _first_bad(x: Tensor) -> str:

@@ -40,10 +40,21 @@ class Training:
     with_gradient: set[str] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
     alike: list[str] = field(default_factory=list)  # matrices whose rows are equal and stay equal
+    idle: dict[str, Tensor] = field(default_factory=dict)  # of each linear layer, the rows that had no gradient yet
 
     @property
     def complete(self) -> bool:
-        return len(self.with_gradient) == len(self.moved) == len(self.names)
+        return len(self.with_gradient) == len(self.moved) == len(self.names) and not self.idle_rows
+
+    @property
+    def idle_rows(self) -> dict[str, list[int]]:
+        return {name: rows.nonzero().flatten().tolist() for name, rows in self.idle.items() if rows.any()}
+
+    def see_rows(self, model: nn.Module) -> None:
+        for name, module in model.named_modules():
+            if isinstance(module, nn.Linear) and module.weight.grad is not None and module.weight.requires_grad:
+                without = ~module.weight.grad.any(dim=1)
+                self.idle[name] = self.idle.get(name, without) & without
 
 
 def train_briefly(s: Subject) -> Training:
@@ -64,8 +75,9 @@ def train_briefly(s: Subject) -> Training:
                 p.grad = None  # also of weights that are not in the optimizer
             loss.backward()
             seen.with_gradient |= _with_gradient(weights, s.precision)
+            seen.see_rows(model)
             optimizer.step()
-            if step == 0 and seen.with_gradient == weights.keys():
+            if step == 0 and seen.with_gradient == weights.keys() and not seen.idle_rows:
                 break
         seen.names = list(weights)
         seen.frozen = sum(1 for p in model.parameters() if not p.requires_grad)
@@ -95,6 +107,10 @@ def gradients(s: Subject) -> str:
     idle = [n for n in seen.names if n not in seen.with_gradient]
     if idle:
         raise Broken(_named(idle, "never received a gradient"))
+    if seen.idle_rows and len(seen.with_gradient) == len(seen.names):
+        name, rows = next(iter(seen.idle_rows.items()))
+        more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        raise Broken(f"{name}.weight: row {rows[0]}{more} never received a gradient")
     if seen.alike:
         raise Broken(_named(seen.alike, "all rows start equal, receive equal gradients and stay equal"))
     return f"{len(seen.names)} tensors" + (f", {seen.frozen} more are frozen" if seen.frozen else "")

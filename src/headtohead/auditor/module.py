@@ -24,13 +24,15 @@ LENGTHS = (13, 11, 7, 5, 3, 2, 16, 8, 10, 12, 20, 24, 32, 50, 64, 100, 128, 256,
 class Claims:
     """What the user claims about a module."""
 
-    causal: bool = False
-    relative: bool = False
-    window: int | None = None
-    vocab: int | None = None
-    block: int | None = None
-    pad: int = 0
+    causal: bool = False  # no output depends on a later token
+    relative: bool = False  # attention depends only on the distance of two tokens
+    window: int | None = None  # tokens that a token sees, including itself
+    vocab: int | None = None  # the number of token ids; None: as the module says
+    block: int | None = None  # the longest text; None: as the module says
+    pad: int = 0  # the id of padding
     only: tuple[str, ...] = ()  # the checks to run; empty: all
+    skip: tuple[str, ...] = ()  # the checks to leave out
+    reference: str | Callable[..., nn.Module] | None = None  # what it must equal with the same weights: file.py:Class
 
 
 def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Subject:
@@ -86,6 +88,11 @@ def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Sub
         problem = f"{name} does not take ids up to {subject.vocab - 1}: {describe(error)}"
         raise InputError(f"{problem}; set --vocab N") from None
     return subject
+
+
+def build_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> nn.Module:
+    """Build a module with the arguments that an audit gives it."""
+    return cls(**_constructor_arguments(cls, name, claims))
 
 
 def _constructor_arguments(cls: Callable[..., nn.Module], name: str, claims: Claims) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Subject:
     mask_type: torch.dtype = torch.bool
     mask_required: bool = False
     cache: str | None = None  # name of the cache among the arguments of `forward`
+    refused: str = ""  # why it does not work in double precision
     options: dict[str, Any] = field(default_factory=dict)  # the constructor's simple options and their defaults
     rebuild: Callable[..., nn.Module] | None = None  # builds with other options
     _unpadded: dict[Mode, list[Tensor]] = field(default_factory=dict)
@@ -94,13 +95,19 @@ class Subject:
         if self.takes_padding:  # a half-padded text, and an empty one
             ids[1, self.length // 2 :] = self.pad
             ids[2] = self.pad
+        long = self.text(1, max(self.longest, self.length))
         try:
-            single = self.outputs(model.eval(), ids, ids != self.pad)
-            double = self.outputs(model.double(), ids, ids != self.pad)
-        except Exception:  # the module fixes float32 somewhere, or refuses padding, which the checks will report
+            single, single_long = self.outputs(model.eval(), ids, ids != self.pad), self.outputs(model, long)
+            model = model.double()
+            double, double_long = self.outputs(model, ids, ids != self.pad), self.outputs(model, long)
+        except Exception as error:  # the module fixes float32 somewhere, or refuses padding, which the checks report
+            self.refused = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             return torch.float32
         # Some masks overflow to infinity in double precision only. That is not a bug of the module.
         worse = bool((single.isfinite() & ~double.isfinite()).any())
+        if self.differs(double_long, single_long, 1e-2).any():
+            # With a float32 mask, torch's fused attention is wrong in double precision, for 16 tokens or more.
+            self.refused, worse = "its outputs differ from those in single precision", True
         return torch.float32 if worse or double.dtype != torch.float64 else torch.float64
 
     @cached_property

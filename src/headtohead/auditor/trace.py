@@ -69,6 +69,7 @@ class AttentionWatch(Watching):
         super().__init__()
         self.T = T
         self.weights: list[Tensor] = []  # rows are queries
+        self.softmaxes: list[Tensor] = []  # before anything is done with them
         self._softmax_seen = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -77,10 +78,12 @@ class AttentionWatch(Watching):
         name = func.overloadpacket.__name__
         if name in ("_softmax", "_safe_softmax", "softmax") and out.shape[-2:] == (self.T, self.T):
             self._softmax_seen = True
+            self.softmaxes.append(out.reshape(-1, self.T, self.T).clone())
         elif name in ("bmm", "mm") and self._softmax_seen:
             self._product(args[0], args[1])
         elif name.startswith("_scaled_dot_product") and args[0].shape[-2] == args[1].shape[-2] == self.T:
             self.weights.append(_fused_weights(func, args, kwargs))
+            self.softmaxes.append(self.weights[-1])
         return out
 
     def _product(self, a: Tensor, b: Tensor) -> None:

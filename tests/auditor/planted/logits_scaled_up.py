@@ -7,6 +7,7 @@ from rotary_base import Llama
 
 CLASS = "TooSure"
 FLAGS = ["--causal"]
+STATUS = "advice"
 CAUGHT_BY = {"initial-loss"}
 
 

@@ -7,6 +7,7 @@ from torch import nn
 
 CLASS = "Unguarded"
 FLAGS = []
+STATUS = "advice"
 CAUGHT_BY = {"masked-rows"}
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 CLASS = "TiedAtOne"
 FLAGS = ["--causal"]
+STATUS = "advice"
 CAUGHT_BY = {"initial-loss"}
 
 

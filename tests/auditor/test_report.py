@@ -1,0 +1,14 @@
+"""Reports of audits as text."""
+
+from __future__ import annotations
+
+from headtohead.auditor.report import Finding, Report
+
+
+def test_a_printed_report_shows_its_findings():
+    broken = Finding("window", "attention sees its window", "broken", "saw <b>9</b>", "distant tokens matter")
+    report = Report("Local(4)", (broken,))
+    assert str(report).splitlines()[:2] == ["Local(4)", "  broken         window           attention sees its window"]
+    assert "saw <b>9</b>" in str(report)
+    assert "if broken: distant tokens matter" in str(report)
+    assert "saw &lt;b&gt;9&lt;/b&gt;" in report._repr_html_()
