@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead import Arm, Study, stats
+from headtohead.outcome.noise import noise_of_arms
 from headtohead.run.executors.execution import Execution
-from headtohead.study.noise import noise_of_arms
 from headtohead.study.plan import plan_study
 from headtohead.study.workflow import run_study
 

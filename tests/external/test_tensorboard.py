@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from headtohead.errors import InputError
+from headtohead.errors import InputError, Unavailable
 from headtohead.external.comparison import compare_sources
 from headtohead.external.sources import Source
 from headtohead.external.tensorboard import read_run
@@ -55,3 +56,10 @@ def test_a_file_of_other_content_is_refused(inside: Path) -> None:
         (inside / name / "events.out.tfevents.1.x").write_bytes(b"\x00garbage" * 50)
     with pytest.raises(InputError, match="a-seed1"):
         compare_sources(["a-seed1", "b-seed1"])
+
+
+def test_without_its_package_the_extra_is_named(tensorboard_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing", None)
+    with pytest.raises(Unavailable) as error:
+        compare_sources([str(tensorboard_runs)], metric="eval/loss")
+    assert str(error.value) == "reading a TensorBoard folder needs the extra track: pip install 'headtohead[track]'"

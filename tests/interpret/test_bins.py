@@ -24,3 +24,10 @@ def test_bins_keep_rows_summing_to_one(length, bins):
             block = w[1, edges[a] : edges[a + 1], edges[b] : edges[b + 1]]
             assert small[1, a, b] == pytest.approx(block.sum(axis=1).mean())
     assert len(bin_labels(["t"] * length, edges)) == n
+
+
+def test_queries_and_keys_of_a_region_have_their_own_bins():
+    weights = np.arange(24, dtype=float).reshape(4, 6)
+    found = binned(weights, np.array([0, 2, 4]), np.array([0, 3, 6]))
+    assert found.tolist() == [[(0 + 1 + 2 + 6 + 7 + 8) / 2, 21.0], [48.0, 57.0]]
+    assert binned(weights, np.arange(5), np.arange(7)) is weights

@@ -17,6 +17,8 @@ from headtohead.interpret.generate import (
     draw,
     generate,
     looks_ahead,
+    next_tokens,
+    stream,
     window_start,
 )
 from helpers.models import SMALL, as_if_trained, causal_spec, variants
@@ -190,3 +192,15 @@ def test_a_local_window_slides_past_the_prompt():
     """A cache longer than the window of the pattern: what is out of reach has no say."""
     model = as_if_trained(SMALL.set("pattern", Causal() & Local(2))).model.double()
     assert ids_of(model, 30) == ids_of(model, 30, cached=False)
+
+
+@pytest.mark.parametrize("prompt", ["", "we", "we the people of this union " * 4])
+def test_next_tokens_are_those_that_generation_draws_from(prompt):
+    trained = as_if_trained()
+    found = next_tokens(trained, prompt, 300)
+    drawn = next(iter(stream(trained, prompt, tokens=1, decoding=Decoding(greedy=True))))
+    names, silent = trained.vocabulary.names(), {trained.vocabulary.names()[n] for n in trained.vocabulary.silent}
+    likely = [(name, p) for name, p in found if name not in silent]
+    assert sum(p for _, p in found) == pytest.approx(1)
+    assert likely[0][0] == names[drawn.ids[0]]
+    assert likely[0][1] / sum(p for _, p in likely) == pytest.approx(drawn.probabilities[0], rel=1e-4)

@@ -10,7 +10,8 @@ import pytest
 
 from headtohead import load_trained
 from headtohead.data.corpora import Files
-from headtohead.interpret.surgery import Surgery, operated, operations, reading, surgery
+from headtohead.interpret.surgery import Operation, Surgery, changed_copy, operated, operations, reading, surgery
+from headtohead.model.hooks import capture
 from headtohead.run import store
 from headtohead.run.named import load
 from helpers.checkpoints import WORDS
@@ -35,6 +36,34 @@ def test_silencing_a_head_removes_its_output_columns(snapshot_home, ids):
         torch.testing.assert_close(quiet, other(x), atol=1e-6, rtol=0)
         assert (trained.model(x) == plain).all(), "everything is as before"
     assert not torch.allclose(plain, quiet)
+
+
+def test_one_head_is_averaged_and_two_are_swapped(snapshot_home, ids):
+    """Swapping heads is swapping their columns of the output projection; a copy shares weights and changes nothing."""
+    import torch
+
+    trained = load_trained(store.find_run(ids[0], snapshot_home))
+    x, d = torch.arange(2, 12)[None], trained.model.spec.dims.head_width
+    with torch.inference_mode():
+        plain = trained.model(x)
+        swapped = changed_copy(trained, [Operation("swap", 1, 0, other=1)])
+        averaged = changed_copy(trained, [Operation("average", 1, 0, average=True)])
+        both = changed_copy(trained, [Operation("silence", 1, 0), Operation("swap", 1, 0, other=1)])
+        other = load_trained(trained.record).model
+        out = other.trunk.blocks[1].attention.out.weight
+        out.copy_(torch.cat([out[:, d:], out[:, :d]], dim=1))
+        torch.testing.assert_close(swapped.model(x), other(x), atol=1e-6, rtol=0)
+        out[:, :d] = 0  # head 0 is silenced, and then takes the place of head 1
+        torch.testing.assert_close(both.model(x), other(x), atol=1e-6, rtol=0)
+        seen = {}
+        for name, one in (("plain", trained), ("averaged", averaged)):
+            with capture(one.model, "*1.attention.out", read=lambda inputs, _: inputs[0]) as found:
+                one.model(x)
+            seen[name] = next(iter(found.values()))[0].unflatten(-1, (2, d))
+        torch.testing.assert_close(seen["averaged"][..., 0, :], seen["plain"].mean(dim=-2))
+        assert (seen["averaged"][..., 1, :] == seen["plain"][..., 1, :]).all()
+        assert (trained.model(x) == plain).all()
+    assert swapped.model.trunk.tokens.weight is trained.model.trunk.tokens.weight
 
 
 def data(folder: Path, labels: list[str]) -> Path:

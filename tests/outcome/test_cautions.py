@@ -143,13 +143,13 @@ def pair(metric: str, accuracy: float, loss: float, spread: float = 1.0) -> list
 def test_accuracy_and_loss_that_point_apart_are_shown_together():
     (line,) = pair("test/accuracy", 0.02, 0.1)
     assert line == (
-        "Rope: accuracy is better (+2.00 %) and loss is worse (+0.1000, p = 0.008) in the same runs. Report both: loss "
-        "also counts how confident wrong answers are."
+        "Rope: accuracy is better (+2.00 points) and loss is worse (+0.1000, p = 0.008) in the same runs. Report both: "
+        "loss also counts how confident wrong answers are."
     )
     (line,) = pair("test/accuracy", -0.02, -0.1)
-    assert "accuracy is worse (−2.00 %) and loss is better (−0.1000, " in line
+    assert "accuracy is worse (−2.00 points) and loss is better (−0.1000, " in line
     (line,) = pair("test/loss", 0.1, 0.02)
-    assert line.startswith("Rope: loss is worse (+0.0200) and accuracy is better (+10.00 %, p = 0.008)")
+    assert line.startswith("Rope: loss is worse (+0.0200) and accuracy is better (+10.00 points, p = 0.008)")
 
 
 @pytest.mark.parametrize(("accuracy", "loss"), [(0.02, -0.1), (-0.02, 0.1)])

@@ -18,6 +18,7 @@ from headtohead.outcome.equivalents import (
     equivalent,
     lengths_of,
     time_ratio,
+    time_share,
     worth,
 )
 from headtohead.outcome.outcome import RunRow
@@ -227,7 +228,10 @@ def test_time_ratios_are_paired_and_only_of_pairs_that_ran_together():
     assert (found.value, found.low, found.high) == pytest.approx(
         (math.exp(np.mean(logs)), math.exp(ends.low), math.exp(ends.high))
     )
+    assert time_share([*both, far, untimed]) == pytest.approx(found.value - 1)
     assert time_ratio(both[:1]) is None
+    assert time_share(both[:1]) == pytest.approx(0.2)
+    assert time_share([far, untimed]) is None
 
 
 def arm_of(values: list[float], **given: float) -> list[tuple[RunRow, RunRow]]:

@@ -185,8 +185,8 @@ def test_the_lines_name_what_is_resampled(home: Path):
     lines = [line for line in lines_under(made.verdicts) if line.startswith("Rope, ")]
 
     def text(found: Any) -> str:
-        numbers = [f"{x:+.4f} nats".replace("-", "−") for x in (found.difference, found.low, found.high)]
-        return "{} ({} … {})".format(*numbers)
+        numbers = [f"{x:+.4f}".replace("-", "−") for x in (found.difference, found.low, found.high)]
+        return "{} nats ({} … {})".format(*numbers)
 
     assert lines == [
         f"Rope, over other seeds and other test texts: {text(row.crossed)}",

@@ -181,7 +181,7 @@ def test_what_cannot_be_written_is_one_line(home: Path, tmp_path: Path, format: 
 
 def test_parquet_without_pyarrow_is_one_line(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(Unavailable, match=r"needs pyarrow: pip install 'headtohead\[parquet\]'"):
+    with pytest.raises(Unavailable, match=r"needs the extra parquet: pip install 'headtohead\[parquet\]'"):
         stored(home, seeds=2).export(tmp_path / "out", "parquet")
     assert not (tmp_path / "out").exists()
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.outcome.equivalents import Ratio
 from headtohead.outcome.outcome import Outcome
-from headtohead.outcome.wording import analysis_text, excluded, floor_text, lines_under
+from headtohead.outcome.wording import analysis_text, excluded, floor_text, lines_under, pairs_text, time_text, word
 from headtohead.run import store
 from helpers.stores import stored
 
@@ -105,3 +106,35 @@ def test_json_has_the_new_fields(home: Path):
     assert table["planned"] == {"analyses": [6], "reserve": 0.1, "rule": "flips", "alpha": 0.05}
     assert table["published"] == -0.1
     assert (table["noise_floor"]["pairs"], table["chaos_floor"]["pairs"]) == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("share", "time", "says"),
+    [
+        (0.139, Ratio(1.139, 1.091, 1.189, 6), "+13.9 % (+9.1 … +18.9 %)"),
+        (-0.1, Ratio(0.9, 0.42, 1.93, 6), "not measurable (−58.0 … +93.0 %)"),
+        (0.5, Ratio(1.5, 0.01, 700.0, 2), "not measurable (−99.0 … over +1000 %)"),
+        (0.139, None, "+13.9 % (one pair)"),
+        (None, None, "–"),
+    ],
+)
+def test_a_time_has_its_range_or_is_not_measurable(share: float | None, time: Ratio | None, says: str, home: Path):
+    row = stored(home, {"Rope": -0.3}).verdicts["Rope"]
+    assert time_text(dataclasses.replace(row, extra_time=share, time=time)) == says
+
+
+def test_without_a_pair_there_is_no_verdict_word(home: Path):
+    lost = {("Rope", seed): "missing" for seed in range(6)} | {("Alibi", seed): "diverged" for seed in range(6)}
+    verdicts = stored(home, lost=lost, design=DESIGN).verdicts
+    assert (word(verdicts["Rope"]), word(verdicts["Alibi"])) == ("first pair not finished", "no pair")
+    assert pairs_text(verdicts["Rope"], verdicts) == "no pairs, first analysis after 6 pairs"
+    assert not any("describe" in line for line in lines_under(verdicts))
+    one = stored(home, lost={("Rope", seed): "missing" for seed in range(1, 6)}, design=DESIGN, name="one").verdicts
+    assert pairs_text(one["Rope"], one) == "1 pair, first analysis after 6 pairs"
+
+
+def test_differences_of_shares_are_points_and_levels_percent(home: Path):
+    verdicts = stored(home, {"Rope": 0.05}, task="classifier", margin=0.01, published=0.02).verdicts
+    lines = [line for line in lines_under(verdicts) if not line.startswith(("training", "scope", "Plan"))]
+    assert any("the published +2.00 points is" in line for line in lines)
+    assert not any(" %" in line.replace("80 % power", "").partition("; time per step")[0] for line in lines)

@@ -304,7 +304,7 @@ def test_unsupported_settings_are_named(checkpoint, tmp_path, kind, settings, sa
     ("kind", "settings", "says"),
     [
         ("bert", {"hidden_size": "wide"}, "cannot be imported"),
-        ("bert", {"num_hidden_layers": 10**9}, "layers must be less than or equal to 10000"),
+        ("bert", {"num_hidden_layers": 10**9}, "layers must be a whole number from 1 to 10,000"),
         ("bert", {"intermediate_size": 10**9}, "do not match its config.json"),
         ("bert", {"num_hidden_layers": 4}, "lacks encoder.layer.3"),
         ("bert", {"intermediate_size": 50}, "do not match its config.json"),

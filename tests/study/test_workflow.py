@@ -26,7 +26,8 @@ study = Study(
     command="h2h run same.py",
 )
 """
-TIMES = re.compile(r"\d+(\.\d+)? ?(ms|s)\b|([+−]|\$-\$)\d+\.\d \\?%")
+TIMES = re.compile(r"\d+(\.\d+)? ?(ms|s)\b|([+−]|\$-\$)\d+\.\d \\?%|not measurable")
+RANGES = re.compile(r"\([^()]*(?:…|\\ldots)[^()]*\)")  # of times; ranges of verdicts are compared as JSON
 
 
 def without_times(page: str) -> str:
@@ -35,6 +36,7 @@ def without_times(page: str) -> str:
     page = re.sub(
         r"<td>[−+\d.,e ]+( × \([^<]*\))?</td>", "", page
     )  # figures of cost; those of verdicts are compared as JSON
+    page = RANGES.sub("", page)
     return TIMES.sub("", re.sub(r'"seconds":[^,}]*|20\d\d-\d\d-\d\dT[\d:+]*', "", page))
 
 

@@ -28,7 +28,7 @@ from headtohead.claims.evidence import (
     which,
     within_margin,
 )
-from headtohead.outcome.metrics import absolute, better_way, text_of
+from headtohead.outcome.metrics import absolute, better_way, change_text, text_of
 from headtohead.outcome.outcome import Outcome, RunRow, not_by_survivors
 from headtohead.run.store import Record
 from headtohead.study.study import Study
@@ -64,7 +64,7 @@ class Compared:
         effect = effect_text(name, v) + _lost(control, variant)
         if self.published is not None and math.isfinite(v.low):
             said = "compatible" if v.low <= self.published <= v.high else "excluded"
-            effect += f"; the published {text_of(name, self.published, signed=True)} is {said}"
+            effect += f"; the published {change_text(name, self.published)} is {said}"
         return v, lambda word: finding(outcome, text, word, name, v, control, variant, effect=effect)
 
     def _family(self, outcome: Outcome) -> bool:
@@ -153,7 +153,7 @@ class Closer(Evidence):
         both = [rows_of(outcome, arm, None) for arm in (self.than, self.arm)]
         gaps = [self._gaps(outcome, rows) for rows in both]
         v = stats.compare(*paired(*gaps))
-        means = [text_of(self.own, float(np.mean(list(g.values()))), signed=True) for g in gaps]
+        means = [change_text(self.own, float(np.mean(list(g.values())))) for g in gaps]
         each = "; ".join(f"{rows[0].arm} {mean}" for rows, mean in zip(both, means, strict=True))
         text = f"{self.own} − {self.other}: {each}"
         return finding(outcome, text, unless_lost(improved(v, "lower"), *both), self.own, v, *both)
@@ -300,7 +300,7 @@ class Interaction(Evidence):
         one, other = (self._differences(outcome, name, *both) for both in arms)
         v = stats.compare(*paired(other, one), better=better_way(name))
         each = [
-            f"{variant} − {control} {text_of(name, float(np.mean(list(d.values()))), True)}"
+            f"{variant} − {control} {change_text(name, float(np.mean(list(d.values()))))}"
             for (control, variant), d in zip((self.one, self.other), (one, other), strict=True)
             if d
         ]

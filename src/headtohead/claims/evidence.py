@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from headtohead import stats
 from headtohead.errors import InputError, nearest
-from headtohead.outcome.metrics import text_of, value_of
+from headtohead.outcome import metrics
+from headtohead.outcome.metrics import change_text, value_of
 from headtohead.outcome.outcome import Outcome, RunRow
-from headtohead.outcome.wording import interval_text
 from headtohead.run.store import Record
 from headtohead.study.study import Study
 
@@ -54,8 +54,11 @@ class Finding:
         return f"{self.says}: {self.measured}" if self.effect else self.says
 
     def to_json(self) -> dict[str, Any]:
-        values = {name: getattr(self, name) for name in ("says", "word", "effect", "design", "study")}
-        return values | {"runs": list(self.runs)}
+        values = {name: getattr(self, name) for name in ("says", "word", "effect", "design", "study", "metric")}
+        v = self.verdict
+        of = ("difference", "low", "high", "alone_low", "alone_high", "margin", "pairs", "p")
+        numbers = None if v is None else {name: getattr(v, name) for name in of}
+        return values | {"numbers": numbers, "runs": list(self.runs)}
 
 
 class Evidence(abc.ABC):
@@ -198,8 +201,9 @@ def effect_text(name: str, v: stats.Verdict) -> str:
     """−0.0123 (−0.0200 … −0.0046)."""
     if not math.isfinite(v.difference):
         return "no pairs"
-    interval = f" ({interval_text(name, v.low, v.high)})" if math.isfinite(v.low) else ""
-    return f"{text_of(name, v.difference, True)}{interval}"
+    if not math.isfinite(v.low):
+        return change_text(name, v.difference)
+    return metrics.effect_text(name, v.difference, v.low, v.high)
 
 
 def improved(v: stats.Verdict, way: stats.Way) -> Word:

@@ -60,6 +60,7 @@ class Judged:
             "because": self.claim.because,
             "revised": self.claim.revised,
             "findings": [f.to_json() for f in (*self.findings, *self.also)],
+            "deciding": len(self.findings),  # the first of them decide, the others are further comparisons
             "scopes": self.scopes,
             "commands": self.commands,
             "tuned": self.tuned,

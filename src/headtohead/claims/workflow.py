@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,8 +144,22 @@ class Results:
     puzzles: tuple[int, int] | None  # of 003: how many printed figures ours equal, and how many are printed
 
 
-def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, report: str = "all") -> Results:
-    """Compare figures and judge claims, from the store or from the results stored with the recipes."""
+def judge_stored(report: str, hear: Callable[[str], object] | None = None) -> Shown:
+    """Figures and claims by the results that are stored with the recipes."""
+    return shown(results(asked(report), quick=False, stored=True, home=store.home(), report=report, hear=hear))
+
+
+def results(
+    found: list[Experiment],
+    *,
+    quick: bool,
+    stored: bool,
+    home: Path,
+    report: str = "all",
+    hear: Callable[[str], object] | None = None,
+) -> Results:
+    """Compare figures and judge claims, from the store or from the results stored with the recipes. `hear` is told the
+    name of each experiment before it is judged."""
 
     def wanted(name: str) -> bool:
         return report in ("all", name)
@@ -158,6 +172,8 @@ def results(found: list[Experiment], *, quick: bool, stored: bool, home: Path, r
     missing: dict[str, bool] = {}  # why, and whether there are results that cannot be used
     with run.room() as room:
         for experiment in found:
+            if hear is not None:
+                hear(experiment.name)
             outcomes: Outcomes = (
                 run.outcomes_stored(experiment, published_recipes(), Path(room))
                 if stored

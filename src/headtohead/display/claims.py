@@ -53,11 +53,15 @@ class Shown(TypedDict):
 
 def judged(report: str, judge: Callable[[], Shown]) -> Shown:
     """The stored results of a report, from the cache if nothing they are made of has changed."""
+    found: Shown = derived("reproduce", stored_digest(report), judge, keep=lambda made: not made["missing"])
+    return found
+
+
+def stored_digest(report: str) -> str:
+    """A digest of all that the stored results of a report are made of."""
     where = published_recipes()
     files = sorted(file for file in where.rglob("*") if file.suffix in (".py", ".toml", ".json"))
-    digest = digest_of(where, files, package_digest(), version("torch"), report)
-    found: Shown = derived("reproduce", digest, judge, keep=lambda made: not made["missing"])
-    return found
+    return digest_of(where, files, package_digest(), version("torch"), report)
 
 
 def show(found: Shown, screen: Console) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from headtohead.display.scores import heat_words, in_lines
-from headtohead.interpret.generate import Generated, generate, prompt_ids, stream
+from headtohead.interpret.generate import Generated, Token, generate, prompt_ids, stream
 from headtohead.run.load import Trained
 
 if TYPE_CHECKING:
@@ -15,22 +16,31 @@ __all__ = ["generate", "show", "write_along"]
 
 
 def write_along(trained: Trained, prompt: str, to: TextIO, **asked: Any) -> None:
-    """Write a sample while it is generated. An incomplete character waits for the next token."""
+    """Write a sample while it is generated."""
+    for n, (text, _) in enumerate(pieces(trained, prompt, **asked)):
+        to.write(text if n else prompt + text)  # the prompt only once there is something to add
+        to.flush()
+        if getattr(to, "reader_closed", False):  # the reader closed the pipe
+            return
+    to.write("\n")
+
+
+def pieces(trained: Trained, prompt: str, **asked: Any) -> Iterator[tuple[str, list[Token]]]:
+    """Yield a sample while it is generated: text, with the tokens that it is made of. An incomplete character waits for
+    the next token."""
     decode = trained.vocabulary.decode
     ids = prompt_ids(trained, prompt).tolist() if prompt else []
-    start, shown = 0, len(ids)  # ids[start:shown] are on the screen and decide how the next token is decoded
-    for n, token in enumerate(stream(trained, prompt, **asked)):
-        if n == 0:  # only once there is something to add
-            to.write(prompt)
+    start, shown = 0, len(ids)  # ids[start:shown] were yielded and decide how the next token is decoded
+    waiting: list[Token] = []
+    for token in stream(trained, prompt, **asked):
         ids.append(token.ids[0])
+        waiting.append(token)
         before, now = decode(ids[start:shown]), decode(ids[start:])
         if not now.endswith("\ufffd"):
-            to.write(now[len(before) :])
-            to.flush()
-            if getattr(to, "reader_closed", False):  # the reader closed the pipe
-                return
-            start, shown = shown, len(ids)
-    to.write(decode(ids[start:])[len(decode(ids[start:shown])) :] + "\n")
+            yield now[len(before) :], waiting
+            start, shown, waiting = shown, len(ids), []
+    if waiting:
+        yield decode(ids[start:])[len(decode(ids[start:shown])) :], waiting
 
 
 def show(made: list[Generated], console: Console, probabilities: bool) -> None:

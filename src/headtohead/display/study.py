@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headtohead.display.notebook import Notebook, in_notebook
 from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
-from headtohead.outcome.metrics import UNITS, figure_of, text_of, value_of
+from headtohead.outcome.metrics import POINTS, UNITS, change_text, figure_of, text_of, value_of
 from headtohead.outcome.outcome import ArmVerdict, Verdicts
 from headtohead.outcome.wording import (
     analysis_text,
@@ -22,6 +22,7 @@ from headtohead.outcome.wording import (
     parameters_text,
     r_text,
     share_text,
+    time_text,
     word,
 )
 from headtohead.run.events import (
@@ -263,7 +264,8 @@ def show(verdicts: Verdicts, console: Console) -> None:
     from rich.text import Text
 
     metric, unit = verdicts.metric, UNITS[figure_of(verdicts.metric)]
-    names = [metric + (f", {unit}" if unit else ""), "difference", "95 % interval", "verdict", "alone", "p"]
+    points = "," + POINTS if POINTS in change_text(metric, 0.0) else ""
+    names = [metric + (f", {unit}" if unit else ""), f"difference{points}", "95 % interval", "verdict", "alone", "p"]
     sequential = verdicts.planned is not None and len(verdicts.planned.analyses) > 1
     names += ["analysis, error", "estimate"] if sequential else []
     names += ["agree", "r", "parameters", "time", "FLOPs"]
@@ -293,22 +295,27 @@ def _dropped_mark(row: ArmVerdict) -> str:
     return " (dropped)" if row.dropped and "(earlier version" not in row.arm else ""
 
 
+def _without_unit(text: str) -> str:
+    """A difference whose unit stands in the head of the table."""
+    return text.removesuffix(POINTS)
+
+
 def _cells(row: ArmVerdict, metric: str, sequential: bool) -> list[Text]:
     from rich.text import Text
 
     v = row.verdict
     return [
         Text(text_of(metric, row.mean)),
-        Text(text_of(metric, v.difference, signed=True)),
-        Text(interval_text(metric, v.low, v.high)),
+        Text(_without_unit(change_text(metric, v.difference))),
+        Text(_without_unit(interval_text(metric, v.low, v.high))),
         Text(word(row), style=STYLES[v.verdict]),
-        Text(interval_text(metric, v.alone_low, v.alone_high)),
+        Text(_without_unit(interval_text(metric, v.alone_low, v.alone_high))),
         Text(p_text(row)),
-        *([Text(analysis_text(row)), Text(text_of(metric, v.estimate, signed=True))] if sequential else []),
+        *([Text(analysis_text(row)), Text(_without_unit(change_text(metric, v.estimate)))] if sequential else []),
         Text(f"{v.agree}/{v.pairs}"),
         Text(r_text(row)),
         Text(parameters_text(row)),
-        Text(share_text(row.extra_time)),
+        Text(time_text(row)),
         Text(share_text(row.extra_flops)),
     ]
 

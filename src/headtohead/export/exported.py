@@ -24,7 +24,7 @@ from safetensors.torch import save
 
 from headtohead.data.pretrained_checkpoints import CONFIG, WEIGHTS, find
 from headtohead.disk.writing import write_whole
-from headtohead.errors import InputError, Unavailable, describe
+from headtohead.errors import InputError, Unavailable, describe, needs_extra
 from headtohead.export.bundle import bundled
 from headtohead.export.card import AUTO, card
 from headtohead.export.stock import completed, nearest
@@ -59,7 +59,7 @@ class Exported:
         yield f"wrote {self.folder}: {self.architecture}"
         yield from (f"note: {note}" for note in self.notes)
         if self.difference is None:
-            yield "not checked, because transformers is not installed: pip install 'headtohead[hf]'"
+            yield "not checked: that needs the extra hf: pip install 'headtohead[hf]'"
         else:
             yield f"checked: transformers loads it; outputs differ by at most {max(self.difference, 1e-9):.0e}"
 
@@ -260,7 +260,7 @@ def push(folder: Path, name: str, announce: Callable[[str], None]) -> None:
     try:
         import huggingface_hub
     except ImportError:
-        raise Unavailable("pushing to the Hub needs huggingface_hub: pip install 'headtohead[hf]'") from None
+        raise needs_extra("pushing to the Hub", "hf") from None
     announce(f"pushing {folder} to the Hub as {name}")
     try:
         hub = huggingface_hub.HfApi()

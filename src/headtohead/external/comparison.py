@@ -31,9 +31,9 @@ Design = Literal["paired", "unpaired", "items"]
 class Comparison:
     """Arms against a control. `print(comparison)` shows what was read and the verdicts."""
 
-    reading: Reading
-    control: str
-    better: Way
+    reading: Reading  # what was read from which files
+    control: str  # the arm that the others are compared with
+    better: Way  # lower or higher
     design: Design  # pairs of equal seeds, runs with unrelated seeds, or test items
     verdicts: Mapping[str, AnyVerdict]  # arm → verdict; the control is not in it
     means: Mapping[str, float]  # arm → mean, the control first
@@ -43,6 +43,7 @@ class Comparison:
 
     @property
     def metric(self) -> str:
+        """What was compared, such as "loss"."""
         return self.reading.metric
 
     def frame(self) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from headtohead.errors import InputError, Unavailable, describe
+from headtohead.errors import InputError, describe, needs_extra
 from headtohead.external.sources import Source
 from headtohead.external.values import Point, RunLog
 
@@ -36,7 +36,7 @@ def _events(path: Path, source: Source) -> Any:
     try:
         from tensorboard.backend.event_processing import event_accumulator
     except ImportError:
-        raise Unavailable("TensorBoard folders are read with tensorboard: pip install 'headtohead[track]'") from None
+        raise needs_extra("reading a TensorBoard folder", "track") from None
     logging.getLogger("tensorboard").setLevel(logging.CRITICAL)  # its warnings about damaged records
     try:
         events = event_accumulator.EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.data.stored_json import parsed
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, needs_extra
 from headtohead.external.sources import Source
 from headtohead.external.tables import Table, flat
 from headtohead.external.values import Point, RunLog, number_of
@@ -90,9 +90,7 @@ def _record_type() -> Any:
     try:
         records: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     except ImportError:
-        raise Unavailable(
-            "W&B folders are read with wandb: pip install 'headtohead[track]', or export the chart as CSV"
-        ) from None
+        raise needs_extra("reading a W&B folder", "track", "or export the chart as CSV") from None
     return records.Record
 
 

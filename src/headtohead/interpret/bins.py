@@ -20,12 +20,13 @@ def text_edges(real: int, length: int, bins: int) -> np.ndarray:
     return np.append(bin_edges(real, bins), np.arange(real + 1, length + 1))
 
 
-def binned(weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return weights (…, T, T) in bins (…, n, n)."""
-    if len(edges) == weights.shape[-1] + 1:
+def binned(weights: np.ndarray, edges: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+    """Return weights (…, T, T) in bins (…, n, n). `keys` are the edges of the keys if those of the queries differ."""
+    keys = edges if keys is None else keys
+    if (len(edges), len(keys)) == (weights.shape[-2] + 1, weights.shape[-1] + 1):
         return weights
     queries = np.add.reduceat(weights, edges[:-1], axis=-2)  # rows first, because they are contiguous
-    return np.add.reduceat(queries, edges[:-1], axis=-1) / np.diff(edges)[:, None].astype(weights.dtype)
+    return np.add.reduceat(queries, keys[:-1], axis=-1) / np.diff(edges)[:, None].astype(weights.dtype)
 
 
 def bin_labels(tokens: Sequence[str], edges: np.ndarray) -> list[str]:

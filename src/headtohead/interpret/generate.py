@@ -20,6 +20,7 @@ from torch import Tensor
 
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError
+from headtohead.interpret.maps import likeliest
 from headtohead.model.cache import Cache
 from headtohead.model.inference import lean
 from headtohead.model.transformer import LanguageModel
@@ -34,7 +35,7 @@ class Decoding:
     """How the next token is drawn. The options apply in this order: penalty, temperature, top-k, top-p."""
 
     greedy: bool = False  # take the most likely token
-    temperature: float = 1.0
+    temperature: float = 1.0  # below 1 the likely tokens become likelier
     top_k: int | None = None  # draw only from the k most likely tokens
     top_p: float | None = None  # draw only from the most likely tokens with this total probability
     repetition_penalty: float = 1.0  # divides positive logits of tokens in the window, and multiplies negative ones
@@ -59,11 +60,11 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Generated:
-    """One sample."""
+    """One text that a model wrote."""
 
-    prompt: str
+    prompt: str  # how the text begins
     text: str  # without the prompt
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # the new tokens
     probabilities: tuple[float, ...]  # of each new token, before the decoding options
     unknown: int  # tokens of the prompt that are not in the vocabulary
 
@@ -133,6 +134,17 @@ def prompt_ids(trained: Trained, prompt: str) -> Tensor:
     if not len(ids) and prompt:
         raise InputError("the prompt has no token: give words, or leave it out")
     return torch.from_numpy(ids if len(ids) else np.array([max(vocabulary.unknown, 0)]))
+
+
+@torch.inference_mode()
+def next_tokens(trained: Trained, prompt: str, count: int) -> tuple[tuple[str, float], ...]:
+    """Return the most likely tokens after a prompt, with their probabilities. Of a prompt that is longer than the
+    block, the model reads what `generate` would read."""
+    if not isinstance(trained.model, LanguageModel):
+        raise InputError(trained.instead)
+    ids = prompt_ids(trained, prompt)
+    window = ids[window_start(len(ids), trained.model.spec.block) :]
+    return likeliest(trained.model(window[None])[0, -1], trained.vocabulary.names(), count)
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from headtohead.data.files import one_line
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, needs_extra
 from headtohead.interpret.checks import sanity
 from headtohead.interpret.maps import PADDING, Maps, likeliest
 
@@ -40,7 +40,7 @@ def load_folder(folder: Path) -> HubModel:
     try:
         import transformers
     except ImportError:
-        raise Unavailable("Hugging Face models need transformers: pip install 'headtohead[hf]'") from None
+        raise needs_extra("a model of Hugging Face's", "hf") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:

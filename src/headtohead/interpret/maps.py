@@ -99,6 +99,15 @@ class Maps:
         values["checks"] = [check._asdict() for check in self.checks]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
+    def widget(self) -> Any:
+        """Return an interactive view for notebooks; its `layer`, `head` and `query` are what is chosen in it.
+
+        It needs anywidget: pip install 'headtohead[notebook]'.
+        """
+        from headtohead.interpret.widget import widget
+
+        return widget(self)
+
     def _repr_png_(self) -> bytes:
         from headtohead.interpret.draw import grid, image
 

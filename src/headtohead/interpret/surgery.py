@@ -27,6 +27,7 @@ from headtohead.run.load import Trained, load_trained
 from headtohead.run.store import Record
 from headtohead.spec import Dims, families
 from headtohead.stats.clusters import stretches
+from headtohead.training.arm import Arm
 from headtohead.training.tasks import Task, task_of
 
 ITEMS = 256  # windows or texts
@@ -47,14 +48,29 @@ class Silenced(FusionHooks):
 
 
 class Averaged(FusionHooks):
-    """Replaces the output of every head by the mean over heads."""
+    """Replaces the output of some heads by the mean over all heads."""
 
-    def __init__(self, before: nn.Module) -> None:
+    def __init__(self, before: nn.Module, heads: Sequence[int]) -> None:
         super().__init__()
-        self.before = before
+        self.before, self.heads = before, list(heads)
 
     def forward(self, o: Tensor, keep: Tensor | None) -> Tensor:
-        return self.before(o.mean(dim=1, keepdim=True).expand_as(o), keep)
+        averaged = o.clone()
+        averaged[:, self.heads] = o.mean(dim=1, keepdim=True)
+        return self.before(averaged, keep)
+
+
+class Swapped(FusionHooks):
+    """Exchanges the outputs of two heads."""
+
+    def __init__(self, before: nn.Module, heads: tuple[int, int]) -> None:
+        super().__init__()
+        self.before, self.heads = before, heads
+
+    def forward(self, o: Tensor, keep: Tensor | None) -> Tensor:
+        swapped = o.clone()
+        swapped[:, list(self.heads)] = o[:, list(reversed(self.heads))]
+        return self.before(swapped, keep)
 
 
 class Rearranged(FusionHooks):
@@ -77,15 +93,16 @@ class Operation:
     head: int | None  # None: all heads
     fusion: Fusion | None = None  # rearranges the heads; None: they are silenced or averaged
     average: bool = False
+    other: int | None = None  # the head of the same layer that `head` is swapped with
 
     def apply(self, before: FusionHooks, layer: int, attention: Attention, dims: Dims) -> FusionHooks:
         """Return the fusion of one layer with the operation applied."""
-        heads = attention.q.out_features // attention.head_width
         if self.fusion is not None:
             return Rearranged(before, self.fusion.build(dims, layer).eval())
-        if self.average:
-            return Averaged(before)
-        return Silenced(before, range(heads) if self.head is None else [self.head])
+        if self.head is not None and self.other is not None:
+            return Swapped(before, (self.head, self.other))
+        heads = range(attention.q.out_features // attention.head_width) if self.head is None else [self.head]
+        return Averaged(before, heads) if self.average else Silenced(before, heads)
 
 
 def operations(dims: Dims) -> list[Operation]:
@@ -107,17 +124,31 @@ def operations(dims: Dims) -> list[Operation]:
 @contextmanager
 def operated(model: nn.Module, operation: Operation) -> Iterator[None]:
     """Apply the operation to the model inside the `with` block."""
-    dims: Any = model.spec.dims  # type: ignore[union-attr]
     layers = [m for m in model.modules() if isinstance(m, Attention)]
     before = [layer.fuse for layer in layers]
-    for n, layer in enumerate(layers):
-        if operation.layer in (None, n):
-            layer.fuse = operation.apply(layer.fuse, n, layer, dims)
+    _apply(model, operation)
     try:
         yield
     finally:
         for layer, fuse in zip(layers, before, strict=True):
             layer.fuse = fuse
+
+
+def changed_copy(trained: Trained, operations: Sequence[Operation]) -> Trained:
+    """Return the model with operations applied in their order. It shares its weights with the given model, which stays
+    as it is."""
+    shared: dict[int, Any] = {id(t): t for t in (*trained.model.parameters(), *trained.model.buffers())}
+    model = copy.deepcopy(trained.model, shared)
+    for operation in reversed(operations):  # the one that is applied last receives the heads first
+        _apply(model, operation)
+    return dataclasses.replace(trained, model=model)
+
+
+def _apply(model: nn.Module, operation: Operation) -> None:
+    dims: Any = model.spec.dims  # type: ignore[union-attr]
+    for n, layer in enumerate(m for m in model.modules() if isinstance(m, Attention)):
+        if operation.layer in (None, n):
+            layer.fuse = operation.apply(layer.fuse, n, layer, dims)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -234,7 +265,7 @@ def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int 
     the result."""
     first = _loaded(runs[0])
     arm = first.spec.arm
-    task = task_of(dataclasses.replace(arm, evaluate=dataclasses.replace(arm.evaluate, along=items)))
+    task = sampling_task(arm, items)
     name = task.held_out(on)
     todo = operations(arm.model.dims)
     total, done = len(runs) * len(todo), 0
@@ -247,11 +278,11 @@ def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int 
             raise InputError(
                 f"run {trained.record.id} has other layers or heads than run {first.record.id}: give runs of one arm"
             )
-        losses, weights, clusters = _losses(task, trained.model, name)
+        losses, weights, clusters = item_losses(task, trained.model, name)
         plain.append(losses)
         for op in todo:
             with operated(trained.model, op):
-                after[op.name].append(_losses(task, trained.model, name)[0])
+                after[op.name].append(item_losses(task, trained.model, name)[0])
             done += 1
             yield done / total
     means = [float(np.average(x, weights=weights)) for x in plain]
@@ -266,7 +297,7 @@ def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int 
         seeds=tuple(int(r.spec["seed"]) for r in records),
         layers=arm.model.layers,
         heads=arm.model.heads,
-        effects=tuple(_effect(op, plain, after[op.name], weights, clusters, judged.get(op.name)) for op in todo),
+        effects=tuple(effect(op, plain, after[op.name], weights, clusters, judged.get(op.name)) for op in todo),
     )
 
 
@@ -274,17 +305,25 @@ def _loaded(run: Record | Trained) -> Trained:
     return load_trained(run) if isinstance(run, Record) else run
 
 
+def sampling_task(arm: Arm, items: int = ITEMS) -> Task:
+    """Return the arm's task, whose evaluations during training read that many windows or texts."""
+    return task_of(dataclasses.replace(arm, evaluate=dataclasses.replace(arm.evaluate, along=items)))
+
+
 @torch.inference_mode()
-def _losses(task: Task, model: nn.Module, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the loss of each window or text, its number of tokens as weight, and its cluster."""
-    found = task.evaluate(model, name, "cpu", last=False).items
+def item_losses(
+    task: Task, model: nn.Module, name: str, whole: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the loss of each window or text, its number of tokens as weight, and its cluster: of a sample of the set,
+    or of the whole set."""
+    found = task.evaluate(model, name, "cpu", last=whole).items
     loss = found["loss"]
     if "start" not in found:
         return loss, np.ones(len(loss)), np.arange(len(loss))
     return loss, found["tokens"].astype(float), stretches(found["start"], found["tokens"])
 
 
-def _effect(
+def effect(
     op: Operation,
     plain: list[np.ndarray],
     after: list[np.ndarray],
@@ -292,6 +331,7 @@ def _effect(
     clusters: np.ndarray,
     seeds: stats.Verdict | None,
 ) -> Effect:
+    """Return the effect of an operation on the losses of the items, for each run before and after it."""
     changes = [b - a for a, b in zip(plain, after, strict=True)]
     items = stats.over_items(np.mean(changes, axis=0), weights, clusters)
     by_seed = tuple(float(np.average(c, weights=weights)) for c in changes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headtohead.outcome.metrics import better_way, figure_of, text_of
+from headtohead.outcome.metrics import better_way, change_text, figure_of, text_of
 from headtohead.run.studies import TuningRecord
 from headtohead.stats import ALPHA, LEAST_PAIRS, compare, t_quantile
 
@@ -60,7 +60,7 @@ def skewed(metric: str, arm: str, differences: Mapping[int, float]) -> Iterator[
     if not (is_outlier and moved) and not is_skewed:
         return
     mean, median, low, high = (
-        text_of(metric, float(x), signed=True) for x in (d.mean(), np.median(d), without.min(), without.max())
+        change_text(metric, float(x)) for x in (d.mean(), np.median(d), without.min(), without.max())
     )
     remedy = (
         f"Compare the runs of seed {list(differences)[worst]} with the others before you use the mean"
@@ -107,7 +107,7 @@ def disagreeing(metric: str, arm: str, pairs: Sequence[tuple[RunRow, RunRow]]) -
     found = compare([c.values[other] for c, _ in both], [v.values[other] for _, v in both], better=better_way(other))
     if gain and gain * found.difference * _good(other) < 0 and found.p <= ALPHA:
         ours, theirs = (
-            text_of(m, float(x), signed=True) for m, x in ((metric, gain * _good(metric)), (other, found.difference))
+            change_text(m, float(x)) for m, x in ((metric, gain * _good(metric)), (other, found.difference))
         )
         p = "p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}"
         yield (

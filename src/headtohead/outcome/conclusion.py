@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headtohead.outcome.metrics import text_of
+from headtohead.outcome.metrics import change_text
 from headtohead.outcome.outcome import ArmVerdict, Verdicts
 from headtohead.stats import ALPHA
 
@@ -41,10 +41,10 @@ def certain(verdicts: Verdicts) -> str:
     )
     smallest = [row.verdict.smallest_effect for row in verdicts if row.verdict.smallest_effect is not None]
     if smallest:
-        parts.append(f"differences below {text_of(verdicts.metric, max(smallest))} may be missed")
+        parts.append(f"differences below {change_text(verdicts.metric, max(smallest), signed=False)} may be missed")
     return "; ".join(parts) + "."
 
 
 def _arms(metric: str, rows: Sequence[ArmVerdict]) -> str:
-    named = [f"{row.arm} ({text_of(metric, row.verdict.difference, signed=True)})" for row in rows]
+    named = [f"{row.arm} ({change_text(metric, row.verdict.difference)})" for row in rows]
     return named[0] if len(named) == 1 else ", ".join(named[:-1]) + f" and {named[-1]}"

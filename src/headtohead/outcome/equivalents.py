@@ -220,15 +220,21 @@ def _crossing(xs: np.ndarray, values: np.ndarray) -> float | None:
 # -- cost --------------------------------------------------------------------------------------------------------------
 
 
+def time_share(both: Iterable[tuple[RunRow, RunRow]]) -> float | None:
+    """How much more time per step the variants take, as a share of the controls': the value of `time_ratio`, which is
+    known from one pair on."""
+    logs = _time_logs(both)
+    return math.exp(logs.mean()) - 1 if len(logs) else None
+
+
+def _time_logs(both: Iterable[tuple[RunRow, RunRow]]) -> np.ndarray:
+    near = ((c, v) for c, v in both if abs(c.finished - v.finished) < APART)
+    return np.array([math.log(v.step_ms / c.step_ms) for c, v in near if c.step_ms and v.step_ms])
+
+
 def time_ratio(both: Iterable[tuple[RunRow, RunRow]]) -> Ratio | None:
     """Time per step of the variants as a multiple of the controls', from pairs that ended within half an hour."""
-    logs = np.array(
-        [
-            math.log(v.step_ms / c.step_ms)
-            for c, v in both
-            if c.step_ms and v.step_ms and abs(c.finished - v.finished) < APART
-        ]
-    )
+    logs = _time_logs(both)
     if len(logs) < 2:
         return None
     low, high = interval(logs, LEVEL)

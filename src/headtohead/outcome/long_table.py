@@ -25,7 +25,7 @@ import numpy as np
 
 from headtohead import __version__
 from headtohead.disk.writing import open_new, write_whole
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, Unavailable, needs_extra
 from headtohead.outcome.outcome import Outcome, RunRow
 from headtohead.run import files
 from headtohead.run.store import Record, one_line_write_errors
@@ -157,9 +157,7 @@ def need_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        raise Unavailable(
-            "a parquet file needs pyarrow: pip install 'headtohead[parquet]', or export with csv"
-        ) from None
+        raise needs_extra("a parquet file", "parquet", "or export with csv") from None
 
 
 def script_files(

@@ -9,6 +9,7 @@ from headtohead.errors import InputError, nearest
 from headtohead.run.results import Result
 
 FIGURES = {"lm": ("loss", "perplexity", "bits_per_byte"), "classifier": ("accuracy", "loss", "macro_f1")}
+POINTS = " points"  # the unit of a difference of shares
 UNITS = {"loss": "nats", "perplexity": "", "bits_per_byte": "bits/byte", "accuracy": "", "macro_f1": ""}
 
 
@@ -67,6 +68,23 @@ def text_of(metric: str, value: float, signed: bool = False) -> str:
         digits = ".3g" if abs(value) >= 1e7 else {"perplexity": ".2f", "steps": ".0f"}.get(figure, ".4f")
         text = f"{value:{sign}{digits}}"
     return text.replace("-", "−")
+
+
+def change_text(metric: str, value: float, signed: bool = True) -> str:
+    """A difference or margin of a metric as text. Shares differ by points: a percentage could be read as relative."""
+    return text_of(metric, value, signed).replace(" %", POINTS)
+
+
+def change_span(metric: str, low: float, high: float, signed: bool = True, to: str = " … ") -> str:
+    """Two differences of a metric as text, with one unit."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "–"
+    return f"{change_text(metric, low, signed).removesuffix(POINTS)}{to}{change_text(metric, high, signed)}"
+
+
+def effect_text(metric: str, difference: float, low: float, high: float) -> str:
+    """A difference with its interval, which has the same unit: −0.35 points (−6.48 … +5.92)."""
+    return f"{change_text(metric, difference)} ({change_span(metric, low, high).removesuffix(POINTS)})"
 
 
 def read_amount(amount: float | str) -> tuple[float, bool]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -29,7 +31,8 @@ from headtohead.stats import CrossedTest, Design, ItemTest, Verdict, compare, co
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headtohead.outcome.equivalents import Lengths, Worth
+    from headtohead.outcome.equivalents import Lengths, Ratio, Worth
+    from headtohead.outcome.serving import Served
 
 ENDED = ("complete", "diverged", "collapsed")  # states of a run that has a result
 TO_COME = ("missing", "running", "stopped", "damaged")  # states of a run that is to be trained to its end
@@ -74,15 +77,17 @@ class ArmVerdict:
     mean: float  # of the metric over the pairs
     verdict: Verdict
     extra_parameters: int | None
-    extra_time: float | None  # share of the control's time per step, median of the pairs
+    extra_time: float | None  # share of the control's time per step: geometric mean of the pairs, minus 1
     extra_flops: float | None  # share of the control's
     items: ItemTest | None  # if only the test texts were resampled
     items_agree: int | None  # of those pairs, how many have an exact McNemar p of at most 0.05
     items_pairs: int  # pairs that were compared item by item
     excluded: tuple[Excluded, ...]
+    later: bool = False  # added after verdicts had been shown: no planned analysis judges it
     dropped: bool = False  # no longer in the recipe, yet part of the family
     seeds: tuple[int, ...] = ()  # that it was trained with, or is to be
     crossed: CrossedTest | None = None  # over other seeds and other test texts
+    time: Ratio | None = None  # `extra_time` as a factor, with its interval; `worth` has it too
     compute_worth: Callable[[], Worth | None] = dataclasses.field(default=lambda: None, compare=False, repr=False)
 
     @property
@@ -91,7 +96,9 @@ class ArmVerdict:
         return self.compute_worth()
 
     def to_json(self) -> dict[str, Any]:
-        said = {k: v for k, v in vars(self).items() if k not in ("verdict", "items", "crossed", "compute_worth")}
+        said = {
+            k: v for k, v in vars(self).items() if k not in ("verdict", "items", "crossed", "time", "compute_worth")
+        }
         return {
             **said,
             **self.verdict.to_json(),
@@ -109,15 +116,19 @@ class Noise:
 
     verdict: Verdict
     extra_time: float | None
+    time: Ratio | None = None
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The answer to a study's question. The control is always there."""
+    """The answer to a study's question: `print(verdicts)` shows the table, `verdicts["Rope"]` is one arm.
+
+    Iterating gives the arms. The control is always named, and has no verdict.
+    """
 
     question: str
-    metric: str
-    better: str
+    metric: str  # such as test/loss
+    better: str  # lower or higher
     title: str  # of a tuned study: own best, or shared
     control: str
     control_mean: float
@@ -185,6 +196,11 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Outcome:
+    """What came of a study, read from the store: rows of runs, and a verdict for each arm.
+
+    `Study.run()` and `Study.outcome()` return it.
+    """
+
     folder: Path
     record: StudyRecord
 
@@ -194,6 +210,7 @@ class Outcome:
 
     @property
     def metric(self) -> str:
+        """What the verdicts are about, such as "test/loss"."""
         return self.record.metric
 
     @property
@@ -405,6 +422,13 @@ class Outcome:
 
         return written_report(self)
 
+    def serve(self, **options: Any) -> Served:
+        """Show the study in the workbench, as `h2h serve` does; `options` are those of `outcome.serving.serve`. The
+        server ends with `stop()`, with the block of a `with`, or with this process. A notebook shows the page."""
+        from headtohead.outcome.serving import serve
+
+        return serve(self.home, f"/study/{quote(self.folder.name, safe='')}", **options)
+
     @property
     def failed(self) -> bool:
         """Whether a run could not be trained."""
@@ -430,15 +454,17 @@ class Outcome:
             mean=float(np.mean([v.value for _, v in both])) if both else math.nan,
             verdict=verdict,
             extra_parameters=(both[0][1].parameters or 0) - (both[0][0].parameters or 0) if both else None,
-            extra_time=_share(both, "step_ms"),
-            extra_flops=_share(both, "flops"),
+            extra_time=equivalents.time_share(both),
+            extra_flops=_extra_flops(both),
             items=items.texts,
             items_agree=items.agree,
             items_pairs=items.pairs,
             excluded=_without(rows),
+            later=arm.name in self.record.later,
             dropped=arm.dropped,
             seeds=tuple(by_seed),
             crossed=items.crossed,
+            time=equivalents.time_ratio(both),
             compute_worth=cache(lambda: equivalents.worth(both, lengths(), self.record.better)),
         )
 
@@ -449,7 +475,7 @@ class Outcome:
         both = [(c, by_seed[c.seed]) for c in control if c.seed in by_seed]
         both = [(c, a) for c, a in both if c.status == a.status == "complete"]
         verdict = compare(_values(control), _values(again, control), better=self.record.better)
-        return Noise(verdict, _share(both, "step_ms"))
+        return Noise(verdict, equivalents.time_share(both), equivalents.time_ratio(both))
 
     @property
     def changes_tokens(self) -> bool:
@@ -466,7 +492,7 @@ class Outcome:
         tokens = (result.tokens_per_step if result else 0) * (done.steps or 0)
         return (
             f"{done.parameters:,} parameters, {done.steps:,} steps, about {_rounded(tokens)} training tokens, "
-            f"{self.record.corpus}, seeds {_ranges(self.record.seeds)}"
+            f"{corpus_name(self.record.corpus)}, seeds {_ranges(self.record.seeds)}"
         )
 
     def _notes(self, control: list[RunRow], variants: dict[str, list[RunRow]]) -> Iterator[str]:
@@ -532,13 +558,15 @@ def _values(rows: list[RunRow], like: list[RunRow] | None = None) -> np.ndarray:
     return np.array([by_seed.get(row.seed, math.nan) for row in (like or rows)], dtype=float)
 
 
-def _share(both: list[tuple[RunRow, RunRow]], what: str) -> float | None:
-    """How much more the variant takes, as the median of the pairs. Times count only for pairs that ran within half an
-    hour, because the load of the machine changes."""
-    if what == "step_ms":
-        both = [(c, v) for c, v in both if abs(c.finished - v.finished) < 1800]
-    ratios = [getattr(v, what) / getattr(c, what) for c, v in both if getattr(v, what) and getattr(c, what)]
+def _extra_flops(both: list[tuple[RunRow, RunRow]]) -> float | None:
+    """How many more FLOPs a step of the variant takes, as the median of the pairs."""
+    ratios = [v.flops / c.flops for c, v in both if v.flops and c.flops]
     return float(np.median(ratios)) - 1 if ratios else None
+
+
+def corpus_name(corpus: str) -> str:
+    """What a corpus is called in a text: a file by its name, without the folders of this machine."""
+    return Path(corpus).name if os.path.isabs(corpus) else corpus
 
 
 def _rounded(count: int) -> str:

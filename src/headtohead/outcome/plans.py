@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headtohead.errors import InputError
-from headtohead.outcome.metrics import text_of
+from headtohead.outcome.metrics import change_text
 from headtohead.run.locks import as_run, read_lock
 from headtohead.run.studies import StudyRecord
 from headtohead.stats import Design
@@ -67,7 +67,7 @@ def _changes(record: StudyRecord) -> list[str]:
 def _margin(margin: float | str | None, metric: str) -> str:
     if margin is None:
         return "none"
-    return str(margin) if isinstance(margin, str) else text_of(metric, margin)
+    return str(margin) if isinstance(margin, str) else change_text(metric, margin, signed=False)
 
 
 def _elsewhere(record: StudyRecord) -> list[str]:

@@ -5,26 +5,61 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from headtohead.outcome.metrics import figure_of, text_of
-from headtohead.outcome.outcome import ArmVerdict, Verdicts
+from headtohead.outcome.metrics import change_span, change_text, effect_text, figure_of
+from headtohead.outcome.outcome import ArmVerdict, Noise, Verdicts
 from headtohead.outcome.worth_text import worth_lines
 from headtohead.stats import LEAST_PAIRS, CrossedTest, ItemTest
 from headtohead.stats.clusters import LEAST_BLOCKS
 from headtohead.stats.items import LEAST_CLUSTERS
 
+MOST_SHARE = 10.0  # a bound of a time above it is not written out: two pairs have a very wide interval
+
 
 def word(row: ArmVerdict) -> str:
+    """The verdict, or why there is none."""
+    if not row.verdict.pairs:
+        lost = row.excluded and not any(is_to_come(e.why) for e in row.excluded)
+        return "no pair" if lost else "first pair not finished"
     return f"{row.verdict.verdict} (descriptive)" if row.verdict.descriptive else row.verdict.verdict
 
 
+def is_to_come(why: str) -> bool:
+    """Whether a run without a value is still to be trained to its end."""
+    return why in ("not trained yet", "its run is running", "its run is stopped")
+
+
+def pairs_text(row: ArmVerdict, verdicts: Verdicts) -> str:
+    """1 pair, first analysis after 6 pairs; 8 pairs, analysis 2 of 5, error 3.3 %."""
+    pairs = "1 pair" if row.verdict.pairs == 1 else f"{row.verdict.pairs or 'no'} pairs"
+    planned = verdicts.planned
+    if planned is None or len(planned.analyses) < 2:
+        return pairs
+    if row.verdict.analysis:
+        number, _, error = analysis_text(row).partition(", ")
+        return f"{pairs}, analysis {number}, error {error}"
+    return f"{pairs}, not planned" if row.later else f"{pairs}, first analysis after {planned.analyses[0]} pairs"
+
+
 def interval_text(metric: str, low: float, high: float) -> str:
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return "–"
-    return f"{text_of(metric, low, signed=True)} … {text_of(metric, high, signed=True)}"
+    return change_span(metric, low, high)
 
 
 def share_text(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:+.1f} %".replace("-", "−")
+
+
+def time_text(row: ArmVerdict | Noise) -> str:
+    """Time per step against the control's with its 95 % interval: +13.9 % (+9.1 … +18.9 %). If the interval includes
+    0, the difference cannot be measured in these runs."""
+    if row.time is None:
+        return "–" if row.extra_time is None else f"{share_text(row.extra_time)} (one pair)"
+    low, high = row.time.low - 1, row.time.high - 1
+    ends = f"{_end(low).removesuffix(' %')} … {_end(high)}"
+    return f"not measurable ({ends})" if low <= 0 <= high else f"{share_text(row.extra_time)} ({ends})"
+
+
+def _end(share: float) -> str:
+    return share_text(share) if share < MOST_SHARE else f"over {100 * MOST_SHARE:+.0f} %"
 
 
 def p_text(row: ArmVerdict) -> str:
@@ -68,11 +103,13 @@ def lines_under(verdicts: Verdicts) -> list[str]:
     if detectable:
         counts = sorted({row.verdict.pairs for row in verdicts if row.verdict.smallest_effect is not None})
         pairs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        low, high = text_of(metric, min(detectable)), text_of(metric, max(detectable))
-        span = low if low == high else f"{low} to {high}"
+        low, high = (change_text(metric, f(detectable), signed=False) for f in (min, max))
+        span = low if low == high else change_span(metric, min(detectable), max(detectable), signed=False, to=" to ")
         lines.append(f"smallest detectable difference ({pairs} pairs, 80 % power, each arm): {span}")
-    elif any(row.verdict.descriptive for row in verdicts):
+    elif any(row.verdict.descriptive and row.verdict.pairs for row in verdicts):
         lines.append("fewer than six pairs: the figures describe these runs and cannot tell better from worse")
+    if len({row.verdict.pairs for row in verdicts if row.verdict.pairs}) > 1:
+        lines.append("numbers of pairs differ: a mean is over all runs of an arm, a difference over its pairs")
     for row in verdicts:
         lines += _lines_of(row, verdicts)
     lines += too_short(verdicts)
@@ -109,17 +146,17 @@ def floor_text(verdicts: Verdicts, kind: str) -> str:
         return ""
     v = floor.verdict
     size = f", sd {_small(metric, v.sd)}" if math.isfinite(v.sd) else ""
-    time = "" if floor.extra_time is None or kind == "chaos" else f"; time per step {share_text(floor.extra_time)}"
+    time = "" if floor.extra_time is None or kind == "chaos" else f"; time per step {time_text(floor)}"
     chance = "; zero lies outside, which is a chance finding: the true difference is zero" if v.is_real else ""
     return (
-        f"{FLOORS[kind]} ({FLOOR_MEANINGS[kind]}, {v.pairs} pairs): {text_of(metric, v.difference, signed=True)} "
+        f"{FLOORS[kind]} ({FLOOR_MEANINGS[kind]}, {v.pairs} pairs): {change_text(metric, v.difference)} "
         f"({interval_text(metric, v.alone_low, v.alone_high)}{size}){chance}{time}"
     )
 
 
 def _small(metric: str, value: float) -> str:
     """A value that may be too small for the usual digits."""
-    usual = text_of(metric, value)
+    usual = change_text(metric, value, signed=False)
     return f"{value:.1e}" if value > 0 and not any(digit in usual for digit in "123456789") else usual
 
 
@@ -132,16 +169,16 @@ def _lines_of(row: ArmVerdict, verdicts: Verdicts) -> Iterator[str]:
         yield f"{row.arm}: resolved alone ({alone}), not {among}"
     if v.verdict == "equivalent":
         inside = interval_text(metric, v.inner_low, v.inner_high)
-        margin = text_of(metric, v.margin or 0.0)
+        margin = change_text(metric, v.margin or 0.0, signed=False)
         yield f"{row.arm}: {inside} lies inside the margin of ±{margin} (two one-sided tests)"
-    if v.verdict == "unresolved" and v.pairs_for_margin and not v.descriptive:
-        margin = text_of(metric, v.margin or 0.0)
+    if v.verdict == "unresolved" and v.pairs_for_margin and not v.descriptive and not row.later:
+        margin = change_text(metric, v.margin or 0.0, signed=False)
         yield f"{row.arm}: if it is equal, about {v.pairs_for_margin:,} pairs show it within the margin of ±{margin}"
     if not v.planned:
         yield f"{row.arm}: decided by the test for unplanned analyses (anytime-valid)"
     if verdicts.published is not None and not v.descriptive:
         said = "excluded" if excluded(verdicts.published, row) else "compatible"
-        yield f"{row.arm}: the published {text_of(metric, verdicts.published, signed=True)} is {said}"
+        yield f"{row.arm}: the published {change_text(metric, verdicts.published)} is {said}"
     yield from item_lines(metric, row)
 
 
@@ -193,10 +230,6 @@ def too_short(verdicts: Verdicts) -> list[str]:
 
 
 def _item_interval(metric: str, found: ItemTest | CrossedTest) -> str:
-    low, high = _item_text(metric, found.low), _item_text(metric, found.high)
-    return f"{_item_text(metric, found.difference)} ({low} … {high})"
-
-
-def _item_text(metric: str, value: float) -> str:
     right = figure_of(metric) in ("accuracy", "macro_f1")
-    return text_of("x/accuracy" if right else "x/loss", value, signed=True) + ("" if right else " nats")
+    said = effect_text("x/accuracy" if right else "x/loss", found.difference, found.low, found.high)
+    return said if right else said.replace(" (", " nats (")

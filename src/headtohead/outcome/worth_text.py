@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headtohead.outcome.equivalents import Ratio, Shifted, Worth
-from headtohead.outcome.metrics import better_way, text_of
+from headtohead.outcome.metrics import better_way, effect_text
 from headtohead.outcome.outcome import Verdicts
 
 
@@ -47,8 +47,7 @@ def shifted_text(shifted: Shifted | None, metric: str) -> str:
     """A difference at equal cost with its 95 % interval."""
     if shifted is None:
         return "not known"
-    value, low, high = (text_of(metric, v, signed=True) for v in (shifted.difference, shifted.low, shifted.high))
-    return f"{value} ({low} … {high})"
+    return effect_text(metric, shifted.difference, shifted.low, shifted.high)
 
 
 def time_text(ratio: Ratio) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from headtohead.display.study import study_screen
 from headtohead.display.training_screen import forecast_line
 from headtohead.errors import InputError, nearest
-from headtohead.outcome.metrics import UNITS, better_way, figure_of, text_of
+from headtohead.outcome.metrics import UNITS, better_way, change_text, figure_of, text_of
 from headtohead.outcome.outcome import Outcome, RunRow
 from headtohead.persistence.sizes import forecast
 from headtohead.report.text_table import TextTable
@@ -110,9 +110,7 @@ class Rates:
                 for value, best in ((p.control, arm.control_best), (p.arm, arm.best))
             ]
             lost = f", {p.lost} lost" if p.lost else ""
-            rows.append(
-                [_rate(p.rate), *values, text_of(self.metric, p.difference, signed=True), f"{p.agree}/{p.pairs}{lost}"]
-            )
+            rows.append([_rate(p.rate), *values, change_text(self.metric, p.difference), f"{p.agree}/{p.pairs}{lost}"])
         title = f"{arm.arm} at each learning rate: {self.metric}" + (f", {unit}" if unit else "")
         return TextTable(title, ["rate", self.control, arm.arm, "difference", "agree"], rows).text(80).splitlines()
 
@@ -130,7 +128,7 @@ class Rates:
         if arm.best is None or arm.control_best is None:
             return "Best against best: unknown, because runs were lost at every rate."
         own = f"{arm.arm} at {_rate(arm.best)}, {self.control} at {_rate(arm.control_best)}"
-        return f"Best against best ({own}): {text_of(self.metric, arm.difference, signed=True)}."
+        return f"Best against best ({own}): {change_text(self.metric, arm.difference)}."
 
 
 def _rate(rate: float) -> str:

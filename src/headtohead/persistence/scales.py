@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from headtohead.display.study import study_screen
 from headtohead.errors import InputError, nearest
-from headtohead.outcome.metrics import UNITS, figure_of, text_of
+from headtohead.outcome.metrics import UNITS, change_text, figure_of
 from headtohead.outcome.outcome import Outcome, came_to_nothing
 from headtohead.outcome.wording import interval_text
 from headtohead.persistence.sizes import RULE, Size, forecast, scaled, size_of, size_table
@@ -114,7 +114,7 @@ class Scales:
 
 def _numbers(metric: str, what: Effect | Trend) -> list[str]:
     p = "–" if not what.pairs else "<0.001" if what.p < 0.001 else f"{what.p:.3f}"
-    return [text_of(metric, what.difference, signed=True), interval_text(metric, what.low, what.high), p]
+    return [change_text(metric, what.difference), interval_text(metric, what.low, what.high), p]
 
 
 def changes(

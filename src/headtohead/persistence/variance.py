@@ -31,7 +31,7 @@ import numpy as np
 from headtohead.display.study import study_screen
 from headtohead.display.training_screen import forecast_line
 from headtohead.errors import InputError, nearest
-from headtohead.outcome.metrics import UNITS, better_way, figure_of, text_of, value_of
+from headtohead.outcome.metrics import UNITS, better_way, change_text, figure_of, value_of
 from headtohead.outcome.outcome import Outcome, load_outcome
 from headtohead.parts.samplings import HalfOfText
 from headtohead.persistence.components import Component, components, shared
@@ -109,7 +109,7 @@ class Decomposition:
         about = [
             f"Share: of the variance of the mean of {self.pairs} pairs. {self.levels} initial weights and "
             f"{self.levels} batch orders ({self.runs} runs) give wide intervals.",
-            f"Effect {text_of(metric, self.effect, signed=True)} (mean of {self.levels**2} pairs). One pair has sd "
+            f"Effect {change_text(metric, self.effect)} (mean of {self.levels**2} pairs). One pair has sd "
             f"{_amount(metric, self.sd_of_pair)} over seeds; the mean of {self.pairs} pairs has sd "
             f"{_amount(metric, self.sd_of_mean)} if every source were drawn again.",
         ]

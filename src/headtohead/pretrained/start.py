@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from headtohead.data.tokenizers import Pieces, Tokenizer
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, needs_extra
 from headtohead.model.transformer import Classifier
 from headtohead.spec import Part, knob
 
@@ -139,7 +139,7 @@ class Pretrained(Start):
         try:
             from peft import LoraConfig, inject_adapter_in_model
         except ImportError:
-            raise Unavailable("LoRA needs peft: pip install 'headtohead[hf]'") from None
+            raise needs_extra("LoRA", "hf") from None
         head = {id(p) for name, child in model.named_children() if name == HEAD for p in child.parameters()}
         config: Any = LoraConfig(
             r=self.lora, lora_alpha=self.alpha, target_modules=list(LORA_LAYERS), init_lora_weights=True

@@ -190,6 +190,10 @@ class Puzzle(abc.ABC):
     def head(self) -> dict[str, Any]:
         return {"puzzle": self.number, "name": self.name, "title": self.title}
 
+    def material(self) -> dict[str, Array]:
+        """The texts and vectors that answers are measured on, for a page that computes the same."""
+        return {}
+
     def to_json(self) -> dict[str, Any]:
         given = {f.name: listed(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         texts = {"statement": self.statement, "given": given, "answer": self.asks, "explanation": self.explanation}

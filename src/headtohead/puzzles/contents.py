@@ -73,8 +73,7 @@ class Copy(Puzzle):
         from headtohead.puzzles import heads
 
         n = self.items
-        rng = np.random.default_rng(0)
-        items = np.stack([rng.permutation(n) for _ in range(8 * n)])
+        items = self._texts()
         asked = np.arange(8 * n) % n
         model = heads.copying(float(answer["scale"]), count=n, width=self.width, block=n + 1)
         maps, logits = heads.run(model, np.column_stack([items, n + asked]))
@@ -85,6 +84,15 @@ class Copy(Puzzle):
         detail = f"worst of {8 * n} random texts; {100 * right:.1f} % return the right item"
         distance = float(np.clip(1 - share.min(), 0, 1))
         return Measured(last[:n], target[:n], distance, detail, plot_data={"share": share})
+
+    def _texts(self) -> Array:
+        rng = np.random.default_rng(0)
+        return np.stack([rng.permutation(self.items) for _ in range(8 * self.items)])
+
+    def material(self) -> dict[str, Array]:
+        from headtohead.puzzles import heads
+
+        return {"texts": self._texts(), "vectors": heads.names(self.items, self.width).numpy()}
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
         pictures.copying(figure, measured, self.items, self.width)
@@ -130,9 +138,8 @@ class Majority(Puzzle):
     def measure(self, answer: dict[str, Array]) -> Measured:
         from headtohead.puzzles import heads
 
-        n, rng = self.length, np.random.default_rng(0)
-        counts = np.repeat(np.arange(n + 1), 4)  # of b; every count, in four random orders
-        ids = np.stack([rng.permutation(np.arange(n) < c).astype(int) for c in counts])
+        n, ids = self.length, self._texts()
+        counts = ids.sum(axis=1)  # of b
         maps, logits = heads.run(heads.counting(float(answer["tilt"]), kinds=2, block=n), ids)
         predicted = logits[:, -1].argmax(axis=1)
         right = predicted == (counts > n / 2)
@@ -145,6 +152,14 @@ class Majority(Puzzle):
             *(last[closest][None], even, float(worst.max()), detail, float(right.mean())),
             plot_data={"shares": shares, "ids": ids[closest]},
         )
+
+    def _texts(self) -> Array:
+        """Every count of b, in four random orders."""
+        n, rng = self.length, np.random.default_rng(0)
+        return np.stack([rng.permutation(np.arange(n) < c).astype(int) for c in np.repeat(np.arange(n + 1), 4)])
+
+    def material(self) -> dict[str, Array]:
+        return {"texts": self._texts()}
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
         pictures.voting(figure, measured, float(answer["tilt"]), self.bound)
@@ -191,8 +206,7 @@ class Induction(Puzzle):
     def measure(self, answer: dict[str, Array]) -> Measured:
         from headtohead.puzzles import heads
 
-        ids = np.random.default_rng(0).integers(1, self.vocab, size=(64, self.block))
-        ids[:, 0] = 0  # a start token: every other token has a previous token
+        ids = self._texts()
         model = heads.induction(*answer["scale"].tolist(), vocab=self.vocab, block=self.block)
         (first, second), logits = heads.run(model, ids)
         text, i, place = np.array(list(self._asked(ids))).T  # where to predict, and the position of the answer
@@ -205,6 +219,14 @@ class Induction(Puzzle):
             *(second[0], target, float(np.clip(1 - share.min(), 0, 1)), detail, float(right.mean())),
             plot_data={"first": first[0], "ids": ids[0], "asked": i[text == 0], "place": place[text == 0]},
         )
+
+    def _texts(self) -> Array:
+        ids = np.random.default_rng(0).integers(1, self.vocab, size=(64, self.block))
+        ids[:, 0] = 0  # a start token: every other token has a previous token
+        return ids
+
+    def material(self) -> dict[str, Array]:
+        return {"texts": self._texts()}
 
     @staticmethod
     def _asked(ids: Array) -> Any:

@@ -47,7 +47,7 @@ class OfPlaces(Puzzle):
     def measure(self, answer: dict[str, Array]) -> Measured:
         from headtohead.puzzles import heads
 
-        maps, _ = heads.run(self.model(answer), np.random.default_rng(0).integers(0, 16, size=(32, self.block)))
+        maps, _ = heads.run(self.model(answer), self._texts())
         i = np.arange(self.block)
         i, j = np.stack([i, self.place(i)])[:, self.place(i) >= 0]
         shares = maps[0][:, i, j]  # (B, rows)
@@ -56,6 +56,9 @@ class OfPlaces(Puzzle):
         target[i] = np.eye(self.block)[j]
         detail = f"worst: query {i[worst]} gives {shares.min():.4f} to token {j[worst]}; {len(maps[0])} random texts"
         return Measured(maps[0][0], target, float(np.clip(1 - shares.min(), 0, 1)), detail)
+
+    def _texts(self) -> Array:
+        return np.random.default_rng(0).integers(0, 16, size=(32, self.block))
 
     def draw(self, figure: Figure, answer: dict[str, Array], measured: Measured) -> None:
         back = np.linspace(0, self.block - 1, 16 * (self.block - 1) + 1)
@@ -120,6 +123,12 @@ class Previous(OfPlaces):
         )
         method = "construction: rotation by one token; four times the scale that is enough without token vectors"
         return Found(answer, "in the limit", method, why)
+
+    def material(self) -> dict[str, Array]:
+        from headtohead.puzzles import heads
+
+        vectors = heads.NOISE * heads.noise(16, PREVIOUS_WIDTH).numpy()
+        return {"texts": self._texts(), "vectors": vectors, "frequencies": self._frequencies()}
 
     @staticmethod
     def _frequencies() -> Array:
@@ -222,6 +231,9 @@ class RotaryBack(OfPlaces):
         )
         method = "construction: angle_m = back · w_m, and the scale that this difference needs"
         return Found(answer, "in the limit", method, why)
+
+    def material(self) -> dict[str, Array]:
+        return {"frequencies": self._frequencies()}
 
     def _frequencies(self) -> Array:
         return self.theta ** (-np.arange(0, self.width, 2) / self.width)

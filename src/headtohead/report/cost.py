@@ -10,9 +10,10 @@ from headtohead.figures.style import ARMS, DOTS, WIDTH, columns_of, legend_below
 from headtohead.outcome.equivalents import Shifted
 from headtohead.outcome.metrics import text_of
 from headtohead.outcome.outcome import Verdicts
-from headtohead.outcome.worth_text import factor_text, shifted_text, time_text
+from headtohead.outcome.wording import time_text
+from headtohead.outcome.worth_text import factor_text, shifted_text
 from headtohead.report.facts import Cost
-from headtohead.report.number_text import far_off, in_points, is_share, short
+from headtohead.report.number_text import far_off, is_share, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +113,7 @@ def worths(verdicts: Verdicts) -> list[WorthRow]:
         if w is None:
             continue
         equal = (Shifted(1.0, v.difference, v.alone_low, v.alone_high), w.at_equal_flops, w.at_equal_seconds)
-        steps, flops, seconds = (in_points(metric, shifted_text(shifted, metric)) for shifted in equal)
+        steps, flops, seconds = (shifted_text(shifted, metric) for shifted in equal)
         worth = factor_text(w, metric) if w.seeds else ""
-        rows.append(WorthRow(row.arm, steps, flops, seconds, time_text(w.time) if w.time else "–", worth))
+        rows.append(WorthRow(row.arm, steps, flops, seconds, time_text(row), worth))
     return rows

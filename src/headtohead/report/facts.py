@@ -14,6 +14,7 @@ import numpy as np
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import sets_of
 from headtohead.outcome.outcome import Outcome, RunRow
+from headtohead.outcome.wording import time_text
 from headtohead.report.number_text import joined
 from headtohead.run.results import Environment
 from headtohead.run.store import Record
@@ -89,7 +90,8 @@ def control_settings(outcome: Outcome, title: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Cost:
-    """An arm's means over its complete runs; times are medians."""
+    """An arm's means over its complete runs. The control's time is its median; an arm's is that times the factor of
+    the pairs, as in the table of verdicts. An arm without such pairs has its own median."""
 
     arm: str
     number: int  # its place in the table
@@ -98,6 +100,7 @@ class Cost:
     step_ms: float | None
     flops: int | None  # of a step
     seconds: float | None  # of the whole training
+    time: str  # of a step against the control's, as in the table of verdicts; empty for the control
 
     @property
     def mean(self) -> float:
@@ -106,14 +109,20 @@ class Cost:
 
 def costs(outcome: Outcome, title: str) -> list[Cost]:
     """The cost of every arm that has a complete run, the control first."""
-    found = []
+    found, verdicts, base = [], {row.arm: row for row in outcome.table(title)}, None
     for number, arm in enumerate(_arms(outcome, title)):
         done = [row for row in outcome.rows[title, arm.name] if row.status == "complete"]
-        if done:
-            step = _middle(row.step_ms for row in done)
-            whole = _middle(row.step_ms * row.steps / 1000 for row in done if row.step_ms and row.steps)
-            values = tuple(row.value for row in done)
-            found.append(Cost(arm.name, number, values, done[0].parameters, step, done[0].flops, whole))
+        if not done:
+            continue
+        step, verdict = _middle(row.step_ms for row in done), verdicts.get(arm.name)
+        if verdict is None:
+            base = step
+        elif verdict.extra_time is not None and base is not None:
+            step = base * (1 + verdict.extra_time)
+        steps = _middle(row.steps for row in done)
+        whole = step * steps / 1000 if step and steps else None
+        values, time = tuple(row.value for row in done), "" if verdict is None else time_text(verdict)
+        found.append(Cost(arm.name, number, values, done[0].parameters, step, done[0].flops, whole, time))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -75,6 +75,7 @@ class _Look:
     heads: Pairs
     text: str
     prompt: str
+    keep: bool = True  # audits in the store
     absent: dict[str, str] = field(default_factory=dict)
     failed: bool = False
 
@@ -111,7 +112,9 @@ class _Look:
     def audit(self, arm: _Arm) -> Audited | None:
         def made() -> Audited:
             model = Spec.from_json(arm.spec["model"], arm.code)
-            report = audit_once(model, arm.name, causal=arm.spec["task"] == "lm", home=self.outcome.home)
+            report = audit_once(
+                model, arm.name, causal=arm.spec["task"] == "lm", home=self.outcome.home if self.keep else None
+            )
             broken = tuple((f.title, f.evidence, f.meaning) for f in report.broken)
             return Audited(arm.name, report.summary().rpartition(": ")[2], broken)
 
@@ -229,6 +232,28 @@ def audits_of(outcome: Outcome) -> Extras:
     audits = tuple(filter(None, map(look.audit, look.arms())))
     ask = f"Not computed. Run h2h report {outcome.record.name}."
     return Extras(audits=audits, absent={"maps": ask, "samples": ask} | look.absent)
+
+
+def audits_and_samples(
+    outcome: Outcome, chosen: Collection[str], prompt: str = "The", most: int = ARMS, keep: bool = True
+) -> Extras:
+    """Findings for the page of a study in a browser: audits, and samples of language models, of the chosen arms."""
+    import torch
+
+    torch.set_num_threads(1)
+    look = _Look(outcome, (), "", prompt, keep)
+    arms = [arm for arm in look.arms() if arm.name in chosen][:most]
+    audits, samples = [], []
+    for arm in arms:
+        audits.append(look.audit(arm))
+        if arm.records and arm.spec["task"] == "lm":
+            trained = look.attempt("samples", arm.name, partial(load_trained, arm.records[0]))
+            samples.append(None if trained is None else look.say(arm, trained))
+    if len(chosen) > most:
+        look.absent["audit"] = (
+            f"The first {most} of {len(chosen)} arms are looked into here. {look.absent.get('audit', '')}"
+        )
+    return Extras(audits=tuple(filter(None, audits)), samples=tuple(filter(None, samples)), absent=look.absent)
 
 
 def _say_absent(look: _Look, shown: list[_Arm]) -> None:

@@ -4,10 +4,10 @@ because a percentage could be read as relative."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 from headtohead.outcome.metrics import UNITS, figure_of, text_of
+from headtohead.outcome.wording import is_to_come
 
 FAR = 100  # an arm this many times as far as all others is not drawn to scale
 
@@ -43,11 +43,6 @@ def amount(metric: str, value: float, signed: bool = True) -> str:
     return f"{difference_text(metric, value, signed)} {unit_of(metric)}".rstrip()
 
 
-def in_points(metric: str, line: str) -> str:
-    """A line of text with its differences in points. Only percentages of the metric have two decimals."""
-    return re.sub(r"(\d\.\d\d) %", r"\1 points", line) if is_share(metric) else line
-
-
 def short(value: float, sign: str = "") -> str:
     """A number in a few characters: 12.3, 1,230, 1.2e+15."""
     size = abs(value)
@@ -58,14 +53,16 @@ def short(value: float, sign: str = "") -> str:
 # -- runs without a value ----------------------------------------------------------------------------------------------
 
 
+UNFINISHED = "runs that are not finished"
+
+
 def cause(why: str) -> str:
     """Why a run has no value."""
     if why.startswith("diverged") or "too large" in why:
         return "divergence"
     if why.startswith("collapsed"):
         return "collapse"
-    unfinished = why == "not trained yet" or re.fullmatch("its run is (running|stopped)", why)
-    return "runs that are not finished" if unfinished else "failure"
+    return UNFINISHED if is_to_come(why) else "failure"
 
 
 def joined(words: Sequence[str]) -> str:

@@ -19,11 +19,12 @@ from headtohead.outcome.wording import (
     parameters_text,
     r_text,
     share_text,
+    time_text,
     word,
 )
 from headtohead.report import cost, facts, forest, heads, interactive, paste, study_curves, user_code
 from headtohead.report.findings import Extras
-from headtohead.report.number_text import amount, between, difference_text, in_points, is_share
+from headtohead.report.number_text import amount, between, difference_text, is_share
 from headtohead.report.sentence import sentence
 from headtohead.run import files, store
 from headtohead.run.store import Record
@@ -40,7 +41,18 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    functions = (text_of, amount, between, difference_text, share_text, word, p_text, r_text, parameters_text)
+    functions = (
+        text_of,
+        amount,
+        between,
+        difference_text,
+        share_text,
+        time_text,
+        word,
+        p_text,
+        r_text,
+        parameters_text,
+    )
     made.globals |= {"analysis_text": analysis_text, "floor_line": _floor_line, "policy": policy}
     made.globals |= {f.__name__: f for f in functions}
     return made
@@ -55,7 +67,7 @@ def verdict_table(verdicts: Verdicts) -> str:
 
 def _under(verdicts: Verdicts) -> list[str]:
     """The lines below the table, with the meaning of its columns."""
-    *lines, scope = (in_points(verdicts.metric, line) for line in lines_under(verdicts))
+    *lines, scope = lines_under(verdicts)
     columns = "interval: for all arms and analyses together, it decides; alone: as if this arm were the only one and "
     columns += "this the only analysis; agree: pairs whose difference has the sign of the mean; "
     columns += "r: correlation of arm and control over "
@@ -82,7 +94,7 @@ def _other_seeds(verdicts: Verdicts) -> list[str]:
 
 def _floor_line(verdicts: Verdicts, kind: str) -> str:
     """A noise floor as a sentence; empty without a pair."""
-    line = in_points(verdicts.metric, floor_text(verdicts, kind))
+    line = floor_text(verdicts, kind)
     return line and f"{line[0].upper()}{line[1:]}."
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from headtohead.outcome.metrics import UNITS, figure_of, text_of
 from headtohead.outcome.outcome import Outcome, Verdicts
-from headtohead.outcome.wording import family, p_text, parameters_text, share_text, word
+from headtohead.outcome.wording import family, p_text, parameters_text, share_text, time_text, word
 from headtohead.report.number_text import amount, between, difference_text, unit_of
 from headtohead.report.user_code import user_classes
 from headtohead.stats import EXACT_PAIRS, LEAST_PAIRS, sign_patterns
@@ -29,7 +29,7 @@ def cells(verdicts: Verdicts) -> list[list[str]]:
         v = row.verdict
         difference, interval = difference_text(verdicts.metric, v.difference), between(verdicts.metric, v.low, v.high)
         said = [row.arm, text_of(verdicts.metric, row.mean), difference, interval, p_text(row), word(row), str(v.pairs)]
-        rows.append([*said, parameters_text(row), share_text(row.extra_time), share_text(row.extra_flops)])
+        rows.append([*said, parameters_text(row), time_text(row), share_text(row.extra_flops)])
     return rows
 
 

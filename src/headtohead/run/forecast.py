@@ -67,7 +67,7 @@ class BackgroundLoad:
 
     def train(self, arm: Arm, threads: int) -> None:
         """Let the others train this arm. Returns when all have started."""
-        command = [sys.executable, "-m", "headtohead.run.forecast"]
+        command = [sys.executable, "-P", "-m", "headtohead.run.forecast"]
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL  # the process that times the arm reports its errors
         while len(self.processes) < self.others:
             self.processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True))

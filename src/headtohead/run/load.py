@@ -26,10 +26,10 @@ from headtohead.training.arm import RunSpec, read_run
 class Trained:
     """The model of a run at a step, or of a checkpoint, with its vocabulary."""
 
-    record: Record
-    spec: RunSpec
-    model: nn.Module
-    vocabulary: Vocabulary
+    record: Record  # the folder of the run
+    spec: RunSpec  # what was trained
+    model: nn.Module  # with its weights, in evaluation mode
+    vocabulary: Vocabulary  # text into ids and back
     labels: tuple[str, ...]  # what classes mean, for a classifier
     step: int | None  # updates so far; None: unknown
     checkpoint: str = ""  # its name; empty for a run

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from headtohead.errors import Unavailable
+from headtohead.errors import needs_extra
 from headtohead.outcome.metrics import better_way
 from headtohead.search.space import Axis, Choices, Point, Search
 
@@ -87,7 +87,7 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise Unavailable("a search needs Optuna: pip install 'headtohead[tune]'") from None
+        raise needs_extra("a search", "tune") from None
     return optuna
 
 

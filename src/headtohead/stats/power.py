@@ -107,6 +107,7 @@ def detectable(pairs: int, arms: int = 1, chance: float = 0.8, alpha: float = AL
     return high
 
 
+@lru_cache(maxsize=256)
 def pairs_for(effect: float, arms: int = 1, chance: float = 0.8, alpha: float = ALPHA) -> int | None:
     """The number of pairs that detect an effect, in standard deviations of the differences; None: above MOST_PAIRS."""
     if not effect > 0:

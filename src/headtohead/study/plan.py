@@ -22,7 +22,8 @@ from headtohead import stats
 from headtohead.data.stored_json import DAMAGED
 from headtohead.display.training_screen import duration
 from headtohead.errors import InputError
-from headtohead.outcome.metrics import absolute, read_amount, text_of
+from headtohead.outcome.metrics import absolute, change_span, change_text, read_amount
+from headtohead.outcome.noise import noise_of_arms
 from headtohead.outcome.outcome import Outcome, load_outcome
 from headtohead.run import files, store
 from headtohead.run.events import Stage
@@ -30,11 +31,12 @@ from headtohead.run.executors.execution import Execution, train_all
 from headtohead.run.locks import EXCLUSIONS, LockedPlan, write_lock
 from headtohead.run.results import JsonObject
 from headtohead.run.studies import has_study, read_study
+from headtohead.stats.noise import Noise, moderated, pairs_range
 from headtohead.study.analyses import USUAL_OTHER, was_shown
 from headtohead.study.execution import StudyEvent, folder_of, record_of
 from headtohead.study.layout import layout_of
 from headtohead.study.lengths import runs_worth
-from headtohead.study.noise import Noise, earlier_noise, moderated, noise_of_arms
+from headtohead.study.noise import earlier_noise
 from headtohead.study.study import Study
 from headtohead.training.arm import run_specs
 from headtohead.training.tasks import task_of
@@ -122,12 +124,12 @@ class StudyPlan(JsonObject):
         return {**super().to_json(), "noisiest": self.noisiest, **self.of_noisiest.to_json(), **times}
 
     def lines(self) -> list[str]:
-        effect, arm = text_of(self.metric, self.effect), self.of_noisiest
-        sds = f"{text_of(self.metric, arm.sd_low)} to {text_of(self.metric, arm.sd_high)}"
+        effect, arm = change_text(self.metric, self.effect, signed=False), self.of_noisiest
+        sd = change_text(self.metric, arm.sd, signed=False)
+        sds = change_span(self.metric, arm.sd_low, arm.sd_high, signed=False, to=" to ")
         where = f" in the noisiest arm, {self.noisiest}" if len(self.arms) > 1 else ""
         lines = [
-            f"noise: pairs differ by chance with sd {text_of(self.metric, arm.sd)} of {self.metric} (likely {sds})"
-            f"{where}; from {arm.sd_from}",
+            f"noise: pairs differ by chance with sd {sd} of {self.metric} (likely {sds}){where}; from {arm.sd_from}",
             f"time: {duration(self.run_seconds)} a run, {self.jobs} at a time"
             + (f", {self.runs_before} runs for tuning and noise floors" if self.runs_before else ""),
             f"to detect an effect of {effect} with 80 % power: {arm.likely}{self._times()}",
@@ -186,7 +188,9 @@ def plan_study(
             noise = noise_of_arms(outcome, "pilot")
         if not noise:
             raise InputError("no pair of the pilot was completed, so there is nothing to plan with: see h2h list runs")
-        forecast = _forecast(study, outcome, _with_others(noise, earlier), effect, jobs)
+        found = with_others(noise, earlier)
+        mean = outcome.verdicts.control_mean
+        forecast = forecast_from(study, found, effect, mean, run_seconds(study, outcome), jobs)
         more = {name: _more_pairs(arm, wanted[name], len(study.all_seeds)) for name, arm in forecast.arms.items()}
         if all(more[name] <= wanted[name] for name in more):
             break
@@ -202,7 +206,7 @@ def _has(noise: dict[str, Noise], wanted: dict[str, int]) -> bool:
     return all(noise[name].free + 1 >= count for name, count in wanted.items())
 
 
-def _with_others(noise: dict[str, Noise], earlier: dict[str, list[Noise]]) -> dict[str, Noise]:
+def with_others(noise: dict[str, Noise], earlier: dict[str, list[Noise]]) -> dict[str, Noise]:
     """The noise of each arm, moderated by that of the other arms and of earlier studies."""
     said = [f"{len(noise) - 1} other arm{'s' * (len(noise) > 2)}"] if len(noise) > 1 else []
     said += [f"study {name}" for name in earlier]
@@ -241,20 +245,25 @@ def _pilot(
 # -- forecast ----------------------------------------------------------------------------------------------------------
 
 
-def _forecast(study: Study, outcome: Outcome, noise: dict[str, Noise], effect: float | str, jobs: int) -> StudyPlan:
+def run_seconds(study: Study, outcome: Outcome) -> float:
+    """The time of one run, from complete runs."""
     rows = [row for row in outcome.all_rows if row.status == "complete"]
     times = [store.Record.at(outcome.home, row.run).times for row in rows]
     step = float(np.median([t.step_ms or 0.0 for t in times])) / 1000
     other = float(np.median([USUAL_OTHER if t.other_seconds is None else t.other_seconds for t in times]))
-    size, arms = absolute(effect, outcome.verdicts.control_mean), len(study.variants) - 1
-    alpha = study.design.planned
+    return task_of(study.control).steps * step + other
 
-    def pairs(sd: float) -> int | None:
-        return stats.pairs_for(size / sd, arms, alpha=alpha) if sd > 0 else stats.LEAST_PAIRS
+
+def forecast_from(
+    study: Study, noise: dict[str, Noise], effect: float | str, control_mean: float, seconds: float, jobs: int
+) -> StudyPlan:
+    """The plan that follows from the noise of each arm, the control's mean and the seconds of a run."""
+    size, arms = absolute(effect, control_mean), len(study.variants) - 1
+    alpha = study.design.planned
 
     def planned(noise: Noise) -> ArmPlan:
         low, high = noise.limit((1 - LIKELY) / 2), noise.limit((1 + LIKELY) / 2)
-        return ArmPlan(noise.sd, low, high, noise.source, pairs(noise.sd), pairs(low), pairs(high))
+        return ArmPlan(noise.sd, low, high, noise.source, *pairs_range(noise, size, arms, alpha=alpha, likely=LIKELY))
 
     tuning = len(study.variants) * len(list(study.grid())) * study.tuning_seeds if study.tune else 0
     floors = sum(map(len, study.floors.values())) if study.is_sequential else 0
@@ -262,14 +271,14 @@ def _forecast(study: Study, outcome: Outcome, noise: dict[str, Noise], effect: f
     return StudyPlan(
         study=study.folder_name,
         effect=size,
-        control_mean=outcome.verdicts.control_mean,
+        control_mean=control_mean,
         metric=study.measured,
         arms={name: planned(one) for name, one in noise.items()},
         pairs_for_equivalence=stats.pairs_for_equivalence(size / most, arms, alpha=alpha)
         if most > 0
         else stats.LEAST_PAIRS,
         analyses=study.design.analyses,
-        run_seconds=task_of(study.control).steps * step + other,
+        run_seconds=seconds,
         jobs=jobs,
         tables=2 if study.tune else 1,
         runs_before=tuning + floors + runs_worth(study.lengths),
@@ -297,9 +306,9 @@ def compare_with_plan(folder: Path, minutes: float, fresh: int) -> list[str]:
         )
     sds = [row.verdict.sd for row in load_outcome(folder).verdicts if math.isfinite(row.verdict.sd)]
     if sds and forecast_sd > 0:
-        low, high = (text_of(plan.metric, x) for x in (min(sds), max(sds)))
-        span = low if low == high else f"{low} to {high}"
-        lines.append(f"forecast noise sd {text_of(plan.metric, forecast_sd)}, measured {span}")
+        low, high = (change_text(plan.metric, x, signed=False) for x in (min(sds), max(sds)))
+        span = low if low == high else change_span(plan.metric, min(sds), max(sds), signed=False, to=" to ")
+        lines.append(f"forecast noise sd {change_text(plan.metric, forecast_sd, signed=False)}, measured {span}")
     return lines
 
 

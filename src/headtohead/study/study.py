@@ -59,27 +59,34 @@ class Variant:
 class Study:
     """What to find out, and how. `vary` maps field paths to values; several paths make a factorial design. Arms that
     cannot be written this way go into `arms`, and `vary` lists only the paths. With vary=() the study is the control
-    alone, over its seeds."""
+    alone, over its seeds.
 
-    question: str
-    control: Arm
-    vary: Mapping[str, Sequence[Any]] | Sequence[str]
+    Examples:
+        >>> vary = {"model.norm": ["LayerNorm", "RMSNorm"], "model.layers": [2, 4]}
+        >>> study = h2h.Study(question="Which norm?", control=h2h.Arm(), vary=vary)
+        >>> len(study.variants)  # the control among them
+        4
+    """
+
+    question: str  # in words
+    control: Arm  # what the other arms are compared with
+    vary: Mapping[str, Sequence[Any]] | Sequence[str]  # path of a setting → its values
     seeds: int | Sequence[int] | None = None  # None: pairs are added until every arm is decided
     max_pairs: int = MAX_PAIRS  # of a sequential study
     rule: Rule = "flips"  # t: limits that assume normal noise
     futility: bool = False  # a sequential study also stops arms that will hardly be decided
     metric: str = ""  # SET/FIGURE, such as test/loss, obama/perplexity, validation/accuracy; empty: the task's default
     margin: float | str | None = None  # a difference too small to matter: 0.01, or "1%" of the control's mean
-    arms: Mapping[str, Arm] = field(default_factory=dict)
+    arms: Mapping[str, Arm] = field(default_factory=dict)  # by name, in place of values in `vary`
     tune: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the same grid for every arm
-    tuning_seeds: int = 3
+    tuning_seeds: int = 3  # with which settings are tuned; no verdict uses them
     published: float | None = None  # a published difference, variant − control: excluded or compatible?
     again: bool = True  # train the control again with reshuffled batches: the noise of a new run
     chaos: bool | None = None  # and with weights perturbed by 1e-6; None: in sequential studies
     name: str = ""  # of its folder in the store; empty: the name of the recipe's file, or one made from what is varied
-    command: str = ""
+    command: str = ""  # that runs it
     takes: str = ""  # its usual run time
-    expected: str = ""
+    expected: str = ""  # what a run of it found
     lengths: Sequence[float] = ()  # (0.5, 2): train the control at half and twice its steps too (lengths.py)
 
     def __post_init__(self) -> None:

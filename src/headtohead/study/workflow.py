@@ -16,8 +16,9 @@ from headtohead.report.page import write_report, written_report
 from headtohead.run import store
 from headtohead.run.events import Analysed, AuditProgress, Finished, Note, ShownWarnings, Stage, Started
 from headtohead.run.executors.execution import Execution
+from headtohead.run.progress import ProgressFile
 from headtohead.study.analyses import note_analysis
-from headtohead.study.execution import StudyEvent, StudyTrained, train_study
+from headtohead.study.execution import StudyEvent, StudyTrained, folder_of, train_study
 from headtohead.study.plan import compare_with_plan
 from headtohead.study.study import Study
 
@@ -42,8 +43,17 @@ def run_study(
     no run could be completed.
     """
     home, how, started = home or store.home(), (execution or Execution()).checked(), time.monotonic()
-    audit_models(study, home, listen)
-    outcome, trained = train_and_load(study, how, home, listen)
+    progress = ProgressFile(folder_of(study, home))
+
+    def hear(event: WorkflowEvent) -> None:
+        progress.hear(event)
+        listen(event)
+
+    try:
+        audit_models(study, home, hear)
+        outcome, trained = train_and_load(study, how, home, hear)
+    finally:
+        progress.close()
     _check_completed(outcome)
     write_report(outcome, audits_of(outcome)) if trained else written_report(outcome)
     for line in compare_with_plan(outcome.folder, (time.monotonic() - started) / 60, trained):

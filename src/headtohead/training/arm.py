@@ -22,7 +22,15 @@ from headtohead.training.trainer import TrainSpec
 
 
 class Arm(Spec):
-    """Everything that decides a run's result, except the seed."""
+    """Everything that decides a run's result, except the seed.
+
+    Examples:
+        >>> arm = h2h.Arm.of("lm").set("model.position", "Rope(theta=500)")
+        >>> arm.get("model.position.theta")
+        500.0
+        >>> arm.settings(["train.steps=200"]).train.steps
+        200
+    """
 
     task: Literal["lm", "classifier"] = knob(default="lm", help="language model or classifier")
     data: DataSpec = knob(default=DataSpec(), help="the corpus and its split into sets")

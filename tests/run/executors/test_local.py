@@ -7,6 +7,8 @@ import os
 import pickle
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from headtohead.run.session import Options
 from headtohead.spec import code_of, trust
 from headtohead.study.execution import StudyTrained, train_study
 from helpers.registry import forgotten
-from helpers.runs import events_of, results, run_on
+from helpers.runs import SMALL, events_of, results, run_on
 from helpers.studies import SLOW, carried, study
 
 
@@ -136,3 +138,19 @@ def test_ctrl_c_at_the_end_of_the_last_run_is_kept(text, home):
         if isinstance(event, Finished):
             os.kill(os.getpid(), signal.SIGINT)
     assert heard[-1] == NotBegun(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a server of workers listens on a socket")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python 3.14 takes a shorter folder by itself")
+def test_a_long_folder_for_temporary_files_is_one_line(text: Path, home: Path, tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 90)
+    long.mkdir()
+    code = "import sys; from headtohead.cli import main; main()"
+    command = ["run", "lm", "--data", str(text), "--vary", "model.position=Learned,Rope", "--seeds", "2", "--jobs", "2"]
+    small = [word for setting in (*SMALL, "train.steps=2") for word in ("--set", setting)]
+    environment = os.environ | {"TMPDIR": str(long), "HEADTOHEAD_HOME": str(home)}
+    typed = [sys.executable, "-c", code, *command, *small]
+    done = subprocess.run(typed, capture_output=True, text=True, env=environment)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "is too long for sockets: set TMPDIR to a shorter one" in done.stderr

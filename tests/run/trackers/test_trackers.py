@@ -361,7 +361,9 @@ def test_an_unknown_tracker_is_one_line() -> None:
 def test_a_missing_package_is_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Track(name).name == name
     monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(Unavailable, match=rf"^{name} is not installed: pip install 'headtohead\[track\]'$"):
+    with pytest.raises(
+        Unavailable, match=rf"^the tracker {name} needs the extra track: pip install 'headtohead\[track\]'$"
+    ):
         Track(name)
 
 

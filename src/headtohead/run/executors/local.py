@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
-from headtohead.errors import InputError, failure
+from headtohead.errors import InputError, Unavailable, failure
 from headtohead.run.events import Event, Finished, Stopped
 from headtohead.run.executors.loop import ATTEMPTS, Loop, Message, WorkerDied, runs_to_train
 from headtohead.run.session import Options, Stop, execute, stop_on_signals
@@ -108,7 +109,7 @@ class _Worker:
         ours, theirs = CONTEXT.Pipe()
         # the process that workers are forked from has an older environment
         process = CONTEXT.Process(target=_serve, args=(theirs, where, options, dict(os.environ)), daemon=True)
-        with _ignored_sigint(), _without_main():
+        with _ignored_sigint(), _without_main(), _one_line_start_errors():
             process.start()
         theirs.close()  # so that the pipe ends when the worker dies
         return cls(process, ours)
@@ -129,6 +130,18 @@ class _Worker:
         with contextlib.suppress(OSError):
             self.pipe.close()
         self.process.join()
+
+
+@contextlib.contextmanager
+def _one_line_start_errors() -> Iterator[None]:
+    """Workers are reached by a socket in the folder for temporary files, whose path may not be long."""
+    try:
+        yield
+    except OSError as error:
+        if "path too long" not in str(error):
+            raise
+        folder = tempfile.gettempdir()
+        raise Unavailable(f"the path {folder} is too long for sockets: set TMPDIR to a shorter one") from None
 
 
 @dataclass

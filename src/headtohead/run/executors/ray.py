@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.data.cache import on_stderr
-from headtohead.errors import InputError, Unavailable
+from headtohead.errors import InputError, needs_extra
 from headtohead.run import files, store
 from headtohead.run.events import Event, Finished, Stopped
 from headtohead.run.executors.local import read_in_worker, refuse_in_worker
@@ -258,7 +258,7 @@ def _ray(own: bool) -> Any:
     try:
         import ray
     except ImportError:
-        raise Unavailable("Ray is not installed: pip install 'headtohead[ray]'") from None
+        raise needs_extra("--on ray", "ray") from None
     return ray
 
 

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.errors import InputError, Unavailable, describe, nearest
+from headtohead.errors import InputError, describe, nearest, needs_extra
 from headtohead.run.files import TRACKING
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Track:
         try:
             version(self.name)
         except PackageNotFoundError:
-            raise Unavailable(f"{self.name} is not installed: pip install 'headtohead[track]'") from None
+            raise needs_extra(f"the tracker {self.name}", "track") from None
 
     def __call__(self, spec: RunSpec, folder: Path) -> Tracker:
         return Tracker(self.name, folder.parent.parent / TRACKING / self.name, spec.id, spec.to_json())
