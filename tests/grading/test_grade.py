@@ -1,0 +1,173 @@
+"""Points for submissions that are right, wrong in one place, or hostile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headtohead.grading.formats import as_csv, gradescope, page
+from headtohead.grading.grade import IMPORTS, Grade, grade, grade_class
+from headtohead.grading.rubric import Rubric, read_rubric
+from headtohead.sandbox import Limits, Nursery
+from helpers.terminal import h2h
+
+COURSE = Path(__file__).parents[2] / "src/headtohead/course"
+CLASSIFIER, DECODER = "classifier.py", "decoder.py"
+FORGED = """
+import sys, json, torch
+torch.allclose = torch.equal = lambda *a, **k: True
+print(json.dumps({"score": 100}))
+open("results.json", "w").write('{"score": 100}')
+"""
+
+
+@pytest.fixture(scope="module")
+def rubric() -> Rubric:
+    """The rubric of the course without the parts that train or need transformers."""
+    read = read_rubric(COURSE)
+    parts = [replace(p, items=tuple(i for i in p.items if i.kind != "figure")) for p in read.parts]
+    return replace(read, parts=tuple(p for p in parts if p.name != "finetune"), imports=())
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery(IMPORTS) as made:
+        yield made
+
+
+@pytest.fixture
+def graded(tmp_path: Path, rubric: Rubric, nursery: Nursery):
+    def run(part: str, *changes: tuple[str, str], file: str = "", text: str = "", seconds: float = 60) -> Grade:
+        folder = tmp_path / "submission"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(COURSE / "solution", folder)
+        file = file or f"{part}.py"
+        source = text or (folder / file).read_text()
+        for old, new in changes:
+            assert old in source
+            source = source.replace(old, new)
+        (folder / file).write_text(source)
+        only = replace(rubric, parts=tuple(p for p in rubric.parts if p.name == part), limits=Limits(seconds=seconds))
+        return grade(folder, only, nursery)
+
+    return run
+
+
+def lost(grade: Grade) -> dict[str, str]:
+    return {item.name: " ".join(item.says) for item in grade.items if item.points < item.out_of}
+
+
+@pytest.mark.parametrize("part", ["classifier", "decoder", "exploration", "puzzles"])
+def test_the_solution_has_all_points(part: str, graded) -> None:
+    file = "puzzles.toml" if part == "puzzles" else ""
+    assert lost(graded(part, file=file)) == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new", "name", "says"),
+    [
+        (
+            "classifier",
+            "x = x + self.attention(self.norm1(x), hidden)",
+            "x = self.attention(self.norm1(x), hidden)",
+            "equals the solution",
+            "with the reference's weights its outputs differ",
+        ),
+        ("classifier", " / math.sqrt(q.shape[-1])", "", "equals the solution", "outputs differ"),
+        (
+            "classifier",
+            "nn.ModuleList(Block(width, heads) for _ in range(layers))",
+            "nn.ModuleList([Block(width, heads)] * layers)",
+            "parameters",
+            "parameters instead of",
+        ),
+        ("classifier", "real = mask[..., None]", "real = torch.ones_like(mask)[..., None]", "audit", "padding"),
+        (
+            "decoder",
+            "later = torch.arange(all_, device=x.device) >",
+            "later = -1 + torch.arange(all_) >",
+            "audit",
+            "saw",
+        ),
+        ("decoder", 'before = cache.get("length", 0)', "before = 0", "cache", "position"),
+        ("decoder", "ids[:, -model.block :]", "ids[:, : model.block]", "generate", "beyond the longest text"),
+        ("exploration", "torch.arange(1, heads + 1)", "torch.arange(heads, 0, -1)", "alibi", "instead of"),
+        ("exploration", "[first * cos - second * sin,", "[first * cos + second * sin,", "rotate", "instead of"),
+    ],
+)
+def test_a_bug_costs_points_and_is_explained(part: str, old: str, new: str, name: str, says: str, graded) -> None:
+    missing = lost(graded(part, (old, new)))
+    assert says in missing[name], missing
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def f(:", "SyntaxError"),
+        ("import not_a_package", "No module named 'not_a_package'"),
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("import os; os._exit(0)", "exit code 0"),
+        ("while True: pass", "did not end within 3 seconds"),
+        ("x = bytearray(2**40)", "GB of memory"),
+        ("class Net: pass", "there is no 'Classifier'"),
+        ("class Classifier: pass", "has no argument 'vocab'"),
+        (FORGED + "import torch\nfrom torch import nn\nclass Classifier(nn.Module):\n    pass", "argument 'vocab'"),
+    ],
+)
+def test_code_that_fails_gets_no_points_and_one_line(text: str, says: str, graded) -> None:
+    found = graded("classifier", text=text, seconds=3)
+    assert found.points == 0
+    assert all(says in " ".join(item.says) for item in found.items[:2]), found.items[0]
+    assert all("\n" not in line for item in found.items for line in item.says)
+
+
+def test_replaced_functions_void_the_audit(graded) -> None:
+    found = graded("classifier", ("import torch\n", "import torch\ntorch.allclose = lambda *a, **k: True\n"))
+    assert "replaced torch.allclose" in lost(found)["audit"]
+
+
+def test_the_class_goes_on_and_equal_work_has_equal_points(tmp_path: Path, rubric: Rubric) -> None:
+    only = replace(rubric, parts=tuple(p for p in rubric.parts if p.name in ("exploration", "puzzles")))
+    for name in ("a", "b", "c"):
+        shutil.copytree(COURSE / "solution", tmp_path / name)
+    (tmp_path / "b" / "exploration.py").write_text("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)")
+    (tmp_path / "b" / "puzzles.toml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "d").mkdir()
+    grades = list(grade_class([tmp_path / n for n in "abcd"], only, jobs=2))
+    assert [g.points for g in grades] == [24, 0, 24, 0]
+    assert "exploration.py is missing" in grades[3].items[0].says
+    first, third = ([(i.name, i.points, i.says) for i in g.items] for g in (grades[0], grades[2]))
+    assert first == third
+
+    values = json.loads(gradescope(grades[1]))
+    assert values["score"] == 0
+    assert {t["visibility"] for t in values["tests"]} == {"visible"}
+    assert sum(t["max_score"] for t in values["tests"]) == 24
+    assert as_csv(grades).splitlines()[1].startswith("a,24,24,")
+    assert page(grades, "<class>").count("<tr>") == 5
+    assert "&lt;class&gt;" in page(grades, "<class>")
+
+
+def test_the_command_grades_and_refuses_in_one_line(tmp_path: Path) -> None:
+    text = '[[part]]\nname = "puzzles"\nfile = "puzzles.toml"\n[[part.check]]\nkind = "attention"\npoints = 3\n'
+    text += "keys = [[1, 0], [0, 1]]\nvalues = [10, 20]\nanswers = { a = 20, b = 15 }\n"
+    (tmp_path / "rubric.toml").write_text(text)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "puzzles.toml").write_text("a = [0.0, 9.0]\nb = [1.0, 0.0]")
+    done = h2h("grade", f"{tmp_path}/s", "--rubric", f"{tmp_path}", "--out", f"{tmp_path}/results.json", "--json")
+    assert done.code == 0
+    assert done.json["points"] == 1.5
+    assert json.loads((tmp_path / "results.json").read_text())["score"] == 1.5
+    for arguments, says in (
+        (("none", "--rubric", f"{tmp_path}"), "no submission none"),
+        ((f"{tmp_path}/s", "--rubric", f"{tmp_path}/x.toml"), "no rubric"),
+        ((f"{tmp_path}", "--rubric", f"{tmp_path}", "--class", "--out", "x"), "--out is for one submission"),
+    ):
+        refused = h2h("grade", *arguments)
+        assert refused.code == 2
+        assert says in refused.err
