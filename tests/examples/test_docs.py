@@ -13,10 +13,13 @@ from headtohead.study.recipes import load_study
 from helpers.docs import ROOT, blocks, run, understood, walk
 from helpers.terminal import start
 
-PAGES = [f"docs/how-to/{page}.md" for page in ("audit-a-module", "compare", "persist", "train")]
+PAGES = [f"docs/how-to/{page}.md" for page in ("audit-a-module", "check-a-claim", "compare", "persist", "train")]
 # these train a hundred runs, or take a minute with commands that tests/cli covers
-SLOW = [f"docs/how-to/{page}.md" for page in ("study", "look-inside", "puzzles", "report", "search", "export-results")]
-PAGES += [pytest.param(page, marks=pytest.mark.slow) for page in SLOW]
+SLOW = [
+    f"docs/how-to/{page}.md"
+    for page in ("study", "look-inside", "puzzles", "report", "search", "export-results", "bughunt", "grade")
+]
+PAGES += [pytest.param(page, marks=pytest.mark.slow) for page in (*SLOW, "docs/how-to/testing.md")]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -80,7 +83,7 @@ def shown(page: Path) -> list[tuple[str, list[str]]]:
 
 SHOWN = [
     pytest.param(command, lines, id=f"{page}: {command}")
-    for page in ["README.md", "docs/explanation/model.md", "docs/explanation/audit.md"]
+    for page in ["README.md", "docs/explanation/model.md", "docs/explanation/audit.md", "docs/how-to/check-a-claim.md"]
     for command, lines in shown(ROOT / page)
 ]
 

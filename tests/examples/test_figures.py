@@ -25,6 +25,8 @@ FIGURE = re.compile(rf"(?<![\w.])[âˆ’+]?\d[\d,]*(?:\.\d+)?\s?{UNIT}|(?<![\w.])[â
 # rules and settings of the program, targets, facts of the data and of arithmetic, by the words they stand in
 ALLOWED = (
     "95 % interval",
+    "up to 20 MB",
+    "at most 20 MB",
     "90 % interval",
     "80 % power",
     "the upper end of its 80 % interval",
