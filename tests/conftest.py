@@ -1,15 +1,16 @@
 """What all tests share: one thread per process, the option --slow, and the fixtures of helpers/."""
 
 import os
+import signal
 import tempfile
 
 import pytest
 import torch
 
-pytest_plugins = [
-    f"helpers.{name}" for name in ("browser", "corpora", "counting", "hostile", "hub", "stores", "terminal", "verdicts")
-]
+PLUGINS = ("browser", "corpora", "counting", "hostile", "hub", "inside", "stores", "terminal", "verdicts")
+pytest_plugins = [f"helpers.{name}" for name in PLUGINS]
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it, and so would children
 torch.set_num_threads(1)  # the tests run side by side, one process per core
 
 # transformers copies code that it is told to trust into this folder, and reads the variable when it is imported

@@ -15,6 +15,7 @@ import ast
 import functools
 import importlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
@@ -32,12 +33,21 @@ def _homes() -> dict[str, str]:
     }
 
 
+def _module(home: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(home)
+    except ModuleNotFoundError as error:
+        from headtohead.errors import needs_package
+
+        raise needs_package(f"headtohead.{name}", error) or error from None
+
+
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return ["__version__", *sorted(_homes())]
     home = _homes().get(name)
     if home is not None:
-        value = globals()[name] = getattr(importlib.import_module(home), name)
+        value = globals()[name] = getattr(_module(home, name), name)
         return value
     if name[:1].isupper():  # a part that is not listed: a new one is written in its family's file and nowhere else
         for members in importlib.import_module("headtohead.spec").families(None).values():

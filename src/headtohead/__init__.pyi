@@ -14,6 +14,8 @@ from headtohead.api import train as train
 from headtohead.api import trust as trust
 from headtohead.auditor.module import Claims as Claims
 from headtohead.auditor.report import Report as Report
+from headtohead.claimcheck.check import ClaimCheck as ClaimCheck
+from headtohead.claimcheck.check import check_claim as check_claim
 from headtohead.data.corpora import Corpus as Corpus
 from headtohead.data.corpora import Files as Files
 from headtohead.data.corpora import FolderCorpus as FolderCorpus

@@ -13,7 +13,7 @@ Every function does what the command of the same name does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,17 +42,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A trained model and everything that is known of it: a run in the store, or a checkpoint."""
+    """A trained model and everything that is known of it: a run in the store, or a checkpoint.
 
-    record: Record
+    Examples:
+        >>> sorted(run.result["values"])[0]
+        'test/bits_per_byte'
+        >>> int(run.metrics["step"].iloc[-1])
+        40
+    """
+
+    record: Record  # its folder in the store
     checkpoint: str = ""  # its name, where this is no run
 
     @property
     def id(self) -> str:
+        """The name of its folder in the store, or the name of the checkpoint."""
         return self.checkpoint or self.record.id
 
     @property
     def folder(self) -> Path:
+        """Where its files are."""
         return self.record.folder
 
     @property
@@ -79,6 +88,7 @@ class Run:
 
     @property
     def model(self) -> nn.Module:
+        """The torch module with its trained weights, in evaluation mode."""
         return self.trained.model
 
     @property
@@ -88,6 +98,7 @@ class Run:
 
     @property
     def arm(self) -> Arm:
+        """Everything that decided the result, except the seed."""
         return self.trained.spec.arm
 
     def plot(self) -> Figure:
@@ -121,8 +132,17 @@ def train(
 ) -> Run:
     """Train one model, or return it where the store has it: what `h2h train` does.
 
-    `what` is "lm", "classifier", an Arm, or FILE.py:NAME of an arm. `data` is the name of a corpus or the path of a
-    file. `set` changes settings by path: {"model.position": "Rope", "train.steps": 200}.
+    Args:
+        what: "lm", "classifier", an Arm, or FILE.py:NAME of an arm
+        data: The name of a corpus, such as "shakespeare", or the path of a file
+        seed: It decides initial weights, batch order and dropout
+        set: Settings by path: `{"model.position": "Rope", "train.batch": 8}`
+        steps: The number of updates
+        epochs: How often the texts are read, in place of `steps`
+        device: "auto", "cpu", "cuda" or "mps"
+        threads: Threads of torch
+        home: The folder of the store; by default HEADTOHEAD_HOME, or h2h-results
+        progress: Show progress on the terminal or in the notebook
     """
     from headtohead.display.training_screen import run_screen
     from headtohead.run.events import Finished
@@ -183,7 +203,14 @@ def load(name: str = "latest", *, home: str | Path | None = None, trust: bool = 
 
 
 def runs(home: str | Path | None = None) -> pd.DataFrame:
-    """Every run in the store, the latest last: state, task, corpus, seed, differences from the default, figures."""
+    """Every run in the store, the latest last: state, task, corpus, seed, differences from the default, figures.
+
+    Examples:
+        >>> frame = h2h.runs()
+        >>> classifiers = frame[frame["task"] == "classifier"]
+        >>> len(classifiers)
+        1
+    """
     import pandas as pd
 
     from headtohead.display.run_list import run_rows
@@ -231,7 +258,25 @@ def generate(
     repetition_penalty: float = 1.0,
     seed: int = 0,
 ) -> list[Generated]:
-    """Samples of what follows the prompt."""
+    """Continue a prompt, and return one sample or several.
+
+    Args:
+        run: A run, or the name of one, such as "latest"
+        prompt: How the text begins; an empty prompt gives any text
+        tokens: The number of new tokens in each sample
+        samples: The number of samples
+        greedy: Take the most likely token each time
+        temperature: Below 1 the likely tokens become likelier; above 1 the others do
+        top_k: Draw only from the k most likely tokens
+        top_p: Draw only from the most likely tokens that have this probability together
+        repetition_penalty: Above 1, tokens that were used become less likely
+        seed: The same seed gives the same samples
+
+    Examples:
+        >>> sample = h2h.generate(run, "we will", tokens=5, seed=1)[0]
+        >>> len(sample.tokens)
+        5
+    """
     from headtohead.interpret.generate import Decoding
     from headtohead.interpret.generate import generate as generated
 
@@ -240,14 +285,26 @@ def generate(
 
 
 def score(run: Run | Trained | str, text: str) -> Score:
-    """Loss and perplexity of a text under a language model, token by token."""
+    """Loss and perplexity of a text under a language model, token by token.
+
+    Examples:
+        >>> scored = h2h.score(run, "we will")
+        >>> scored.loss > 0
+        True
+    """
     from headtohead.interpret import score as predict
 
     return predict.score(_trained(run), text)
 
 
 def classify(run: Run | Trained | str, texts: str | Sequence[str]) -> list[Classified]:
-    """The label of each text, with the probability of every class."""
+    """The label of each text, with the probability of every class.
+
+    Examples:
+        >>> good, bad = h2h.classify(reviews, ["good", "bad"])
+        >>> good.label in ("up", "down")
+        True
+    """
     from headtohead.interpret import score as predict
 
     return predict.classify(_trained(run), [texts] if isinstance(texts, str) else list(texts))
@@ -259,7 +316,14 @@ def attention(
     """The attention maps of a model on a text, with what must hold of them.
 
     `model` is a run, a checkpoint, the name of either, or a module with its `tokenizer`: one of ours, or one of
-    Hugging Face's.
+    Hugging Face's. `step` takes the weights of a snapshot; step 0 is before training.
+
+    Examples:
+        >>> maps = h2h.attention(run, "we will")
+        >>> maps.ok  # each row sums to one, no token sees a later one, …
+        True
+        >>> maps.head(layer=0, head=0).shape == (len(maps.tokens), len(maps.tokens))
+        True
     """
     from torch import nn
 
@@ -283,15 +347,35 @@ def audit(
     block: int | None = None,
     pad: int = 0,
     only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    reference: type[nn.Module] | Callable[..., nn.Module] | str | None = None,
 ) -> Report:
     """Prove that a module, a class of modules, a part or a model's spec is what it says.
 
     A module maps token ids (B, T) to logits (B, T, V) or (B, classes). A class is better than a module: it can be built
     afresh, so that its start is audited too. `print(report)` shows what was proved and what is broken; `report.ok`.
+
+    Args:
+        what: A module, a class of modules, a part such as `h2h.Rope()`, or a `ModelSpec`
+        causal: You claim that no output depends on a later token
+        relative: You claim that attention depends only on the distance of two tokens
+        window: You claim that a token sees this many tokens, including itself
+        vocab: The number of token ids, if the module does not say it
+        block: The longest text, if the module does not say it
+        pad: The id of padding
+        only: The names of the checks to run; by default all
+        skip: The names of checks to leave out
+        reference: A class, or "file.py:Class": with the same weights, the module must give its outputs
+
+    Examples:
+        >>> h2h.audit(h2h.Rope()).ok
+        True
+        >>> [finding.check for finding in h2h.audit(h2h.Reweight(over="sequence")).broken][0]
+        'future-gradient'
     """
     from headtohead.auditor import Claims, audit_any
 
-    return audit_any(what, Claims(causal, relative, window, vocab, block, pad, tuple(only)))
+    return audit_any(what, Claims(causal, relative, window, vocab, block, pad, tuple(only), tuple(skip), reference))
 
 
 # -- figures that were made elsewhere ----------------------------------------------------------------------------------

@@ -14,20 +14,36 @@ from headtohead.cli import COMMANDS, app
 from headtohead.cli.entry import PANELS
 
 FOLDER = Path(headtohead.cli.__file__).parent
-SHARED = {"__init__", "approving", "entry", "options", "output", "persistence", "printing", "screens", "texts"}
+SHARED = {
+    "__init__",
+    "__main__",
+    "approving",
+    "completing",
+    "entry",
+    "options",
+    "output",
+    "persistence",
+    "printing",
+    "screens",
+    "texts",
+}
 GROUP = typer.main.get_command(app)
+
+
+def module(command: str) -> str:
+    return command.replace("-", "_")
 
 
 def test_every_command_has_a_file_of_its_name() -> None:
     assert set(GROUP.commands) == set(COMMANDS)  # type: ignore[attr-defined]
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*COMMANDS, *SHARED}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*map(module, COMMANDS), *SHARED}
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("list", "puzzles")])
 def test_a_commands_function_is_in_its_file(name: str) -> None:
     callbacks = {c.name or c.callback.__name__: c.callback for c in app.registered_commands if c.callback}
-    assert callbacks[name].__module__ == f"headtohead.cli.{name}"
-    assert import_module(f"headtohead.cli.{name}").__doc__.startswith(f"h2h {name}: ")
+    assert callbacks[name].__module__ == f"headtohead.cli.{module(name)}"
+    assert import_module(f"headtohead.cli.{module(name)}").__doc__.startswith(f"h2h {name}: ")
 
 
 def test_help_shows_all_panels_in_order_at_80_columns() -> None:

@@ -19,7 +19,17 @@ COMMANDS = set(get_command(app).commands)  # type: ignore[attr-defined]
 LONGEST = 60  # characters of a test's name after test_
 
 # folders that mirror no package
-OTHERS = {"architecture", "benchmarks", "calibration", "conformance", "examples", "golden", "helpers", "tools"}
+OTHERS = {
+    "architecture",
+    "benchmarks",
+    "calibration",
+    "conformance",
+    "docs_site",
+    "examples",
+    "golden",
+    "helpers",
+    "tools",
+}
 OTHERS |= {"corrupt", "faults", "fuzz", "hostile", "storm"}  # damage, failing disks, bad input, hostile stores, kills
 # folders of modules that are audited
 AUDITED = {"auditor/planted", "auditor/correct"}
@@ -30,6 +40,16 @@ ACROSS = {
     "search/test_killed.py",
     "study/test_killed.py",
     "study/test_notebooks.py",  # parts of notebooks and scripts: spec, executors and store
+    "web/test_access.py",  # axe on all pages
+    "web/test_firefox.py",
+    "web/test_places.py",  # behind a proxy, in a notebook's frame
+    "web/test_sharing_page.py",
+    # pages in a real browser
+    *(f"web/test_{page}_page.py" for page in ("audits", "board", "compose", "inside", "ledger", "puzzles")),
+    *(f"web/test_{page}_page.py" for page in ("inside_inputs", "restart", "security", "study_training")),
+    "web/test_leaving_pages.py",
+    "web/test_security_advisories.py",  # every address of the server
+    "web/test_security_requests.py",
 }
 
 

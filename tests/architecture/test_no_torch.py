@@ -46,6 +46,7 @@ def _inside(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["list", "corpora"], "shakespeare"),
         (["list", "recipes"], "published/window"),
         (["report", "stored"], "report.html"),
+        (["check-claim", "Rope beats Learned by 0.02 nats, one run each"], "measured before"),
         (["puzzles", "check", "3", "--query", "0,0,0"], "right: "),
     ],
 )
@@ -55,6 +56,7 @@ def test_commands_that_train_nothing_need_no_torch(command: list[str], says: str
     assert says in done.out
     assert "headtohead.cli" in modules
     assert not {"torch", "pandas", "matplotlib", "altair"} & modules
+    assert not {"starlette", "uvicorn", "anyio", "headtohead.web"} & modules  # of h2h serve alone
 
 
 @pytest.mark.usefixtures("_inside")

@@ -11,13 +11,19 @@ import pytest
 import headtohead
 
 SOURCE = Path(headtohead.__file__).parent
-WRITERS = {"write_text", "write_bytes", "touch", "tofile", "save_file", "to_csv", "to_parquet", "savefig"}
+WRITERS = {"write_text", "write_bytes", "touch", "tofile", "save_file", "to_csv", "to_parquet", "savefig", "connect"}
 WRITERS |= {"fdopen", "mkstemp", "NamedTemporaryFile", "copy2", "copyfile"}
 ALLOWED = {  # writes to a buffer, or to a file that headtohead.disk opened, or changes the time of a report only
     ("spec/trust.py", "copy2"),  # keeps a damaged list under a name that is free
     *(("report/page.py", "touch"), ("cli/report.py", "touch")),
     *(("figures/style.py", "savefig"), ("interpret/draw.py", "savefig"), ("puzzles/pictures.py", "savefig")),
     *(("report/curves.py", "savefig"), ("report/grid.py", "savefig"), ("data/encoded.py", "tofile")),
+    # pipes between the server and its processes
+    *(("web/measurements.py", "fdopen"), ("web/module_process.py", "fdopen"), ("web/modules.py", "fdopen")),
+    *(("sandbox/nursery.py", "fdopen"), ("sandbox/forking.py", "open")),
+    # copies of a submission, in a temporary folder
+    *(("grading/submission.py", "copyfile"), ("grading/submission.py", "write_bytes")),
+    ("web/index.py", "connect"),  # SQLite, in the cache: an index that may be deleted at any time
     *(("outcome/long_table.py", "to_csv"), ("outcome/long_table.py", "to_parquet")),
 }
 

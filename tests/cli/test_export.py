@@ -74,4 +74,4 @@ def test_parquet_without_pyarrow_is_one_line(home: Path, type_in: Type, monkeypa
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     done = type_in("export", "stored", "--parquet")
     assert (done.code, done.err.count("\n")) == (3, 1)
-    assert "a parquet file needs pyarrow: pip install 'headtohead[parquet]'" in done.err
+    assert "a parquet file needs the extra parquet: pip install 'headtohead[parquet]'" in done.err

@@ -113,7 +113,7 @@ def test_list_recipes_shows_each_command():
         ("list parameters --set model.position=Rop", "no position is called 'Rop': did you mean Rope?"),
         ("list parameters --set model.position=Local", "must be a Position, not Local()"),
         ("list parameters --set width=64", "--set takes model.FIELD=VALUE"),
-        ("list parameters --set model.heads=two", "ModelSpec.heads must be a valid integer"),
+        ("list parameters --set model.heads=two", "ModelSpec.heads must be a whole number"),
         ("list parts nowhere.py", "no file nowhere.py"),
     ],
 )

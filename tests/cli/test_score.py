@@ -60,6 +60,9 @@ def test_text_that_is_not_utf_8_is_one_line(given: str, text: Path, type_in: Typ
         done = type_in("score", "latest", "caf\udce9 au lait", "--json")
     else:
         done = type_in("score", "latest", "-", stdin=b"caf\xe9 au lait")
+    if given == "argument":
+        assert done.json["error"] in done.err
+        done = done._replace(out="")
     is_one_line(done, "UTF-8")
 
 

@@ -164,7 +164,7 @@ def test_without_optuna_the_install_command_is_shown(type_in: Type, monkeypatch:
     monkeypatch.setitem(sys.modules, "optuna", None)
     done = type_in(*SEARCH, *GRID)
     assert (done.code, done.out) == (3, "")
-    assert done.err == "h2h: a search needs Optuna: pip install 'headtohead[tune]'\n"
+    assert done.err == "h2h: a search needs the extra tune: pip install 'headtohead[tune]'\n"
 
 
 def test_a_finished_search_is_shown_without_optuna(type_in: Type, monkeypatch: pytest.MonkeyPatch) -> None:

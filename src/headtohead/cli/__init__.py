@@ -8,10 +8,11 @@ __all__ = ["app", "main"]
 
 # The order in `h2h --help`. Importing a command's file adds the command to `app`.
 COMMANDS = (
-    *("demo", "run", "plan", "compare", "report", "search", "reproduce"),
+    *("demo", "run", "plan", "compare", "check-claim", "report", "search", "reproduce"),
     *("train", "finetune", "score", "classify", "generate", "curves", "table", "export"),
     *("attend", "heads", "audit", "puzzles"),
-    *("verify", "trust", "list", "doctor"),
+    *("grade", "course", "bughunt"),
+    *("verify", "trust", "list", "doctor", "serve"),
 )
 for command in COMMANDS:
-    import_module(f"headtohead.cli.{command}")
+    import_module(f"headtohead.cli.{command.replace('-', '_')}")

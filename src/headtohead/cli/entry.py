@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import errno
+import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, NoReturn
 
 from headtohead import __version__
 from headtohead.cli.output import own_streams
+from headtohead.errors import (
+    OUT_OF_MEMORY,
+    InputError,
+    Unavailable,
+    failure,
+    is_out_of_memory,
+    is_users,
+    needs_package,
+    refusal,
+    shortened,
+)
 
 LONGEST = 2000  # characters of a message; a user may give a name of any length
 STOPPED = "h2h: stopped. Type the same command again to continue."
@@ -21,14 +34,18 @@ try:
 except KeyboardInterrupt:  # these imports take the longest, and main() does not run yet
     print(STOPPED, file=sys.stderr)
     sys.exit(130)
+except ModuleNotFoundError as error:
+    print(f"h2h: {needs_package('the program h2h', error)}", file=sys.stderr)
+    sys.exit(Unavailable.exit_code)
 
 # Panels of `h2h --help`, in this order
 ASK = "Ask"
 TRAIN = "Train"
 INSIDE = "Look inside"
+TEACH = "Teach"
 STORE = "Store"
 MACHINE = "Machine"
-PANELS = [ASK, TRAIN, INSIDE, STORE, MACHINE]
+PANELS = [ASK, TRAIN, INSIDE, TEACH, STORE, MACHINE]
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -70,30 +87,33 @@ app = typer.Typer(
 UsageError: Any = typer.BadParameter.__bases__[0]  # click's class: typer may bring its own copy of click
 
 
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that are started here import nothing from the current folder: a file there may have the name of a
+    module, such as multiprocessing.py."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:  # a program that calls main() goes on as it was
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
 @own_streams()
 def main() -> None:
     """Run a command. A user's mistake ends it with one line on standard error and exit code 2."""
-    from headtohead.errors import (
-        OUT_OF_MEMORY,
-        InputError,
-        Unavailable,
-        failure,
-        is_out_of_memory,
-        is_users,
-        refusal,
-        shortened,
-    )
-
     try:
-        sys.exit(app(standalone_mode=False))
+        with _safe_path():
+            sys.exit(app(standalone_mode=False))
     except InputError as error:
-        print(f"h2h: {shortened(str(error), LONGEST)}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _refuse(shortened(str(error), LONGEST), error.exit_code)
     except UsageError as error:
         message = error.format_message().rstrip(".")
         if message:  # empty if typer printed the help instead
             message = shortened(message, LONGEST)
-            print(f"h2h: {message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", file=sys.stderr)
+            _refuse(f"{message}; see {getattr(error.ctx, 'command_path', 'h2h')} --help", 2)
         sys.exit(2)
     except (KeyboardInterrupt, Interrupted, typer.Abort):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while the program ends
@@ -104,16 +124,25 @@ def main() -> None:
         sys.exit(1)
     except Exception as error:  # our own errors are raised again, with their traceback
         if is_out_of_memory(error):
-            print(f"h2h: {OUT_OF_MEMORY}", file=sys.stderr)
-            sys.exit(Unavailable.exit_code)
+            _refuse(OUT_OF_MEMORY, Unavailable.exit_code)
+        if isinstance(error, ModuleNotFoundError) and (lacking := needs_package("this command", error)):
+            _refuse(str(lacking), Unavailable.exit_code)
         if not is_users(error):
             if not (why := refusal(error)):
                 raise
-            print(f"h2h: {why}", file=sys.stderr)
             of_input = isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP)
-            sys.exit(InputError.exit_code if of_input else Unavailable.exit_code)
-        print(f"h2h: {failure(error)}", file=sys.stderr)
-        sys.exit(InputError.exit_code)
+            _refuse(why, InputError.exit_code if of_input else Unavailable.exit_code)
+        _refuse(failure(error), InputError.exit_code)
+
+
+def _refuse(message: str, code: int) -> NoReturn:
+    """End with a line on standard error and, with --json, the same as JSON on standard output."""
+    if "--json" in sys.argv:
+        with suppress(Exception):  # standard output may be what failed
+            print(json.dumps({"ok": False, "error": message, "exit_code": code}))
+            sys.stdout.flush()
+    print(f"h2h: {message}", file=sys.stderr)
+    sys.exit(code)
 
 
 @app.callback(invoke_without_command=True)

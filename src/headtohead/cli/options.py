@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from headtohead.cli import completing
+
 
 class TaskName(StrEnum):
     lm = "lm"
@@ -16,7 +18,11 @@ class TaskName(StrEnum):
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Data = Annotated[
-    str | None, typer.Option(help="A corpus (h2h list corpora), or your file: .txt .tsv .csv .jsonl .parquet")
+    str | None,
+    typer.Option(
+        help="A corpus (h2h list corpora), or your file: .txt .tsv .csv .jsonl .parquet",
+        autocompletion=completing.corpora,
+    ),
 ]
 ValidationFile = Annotated[str | None, typer.Option("--validation", help="Your file for validation.")]
 TestFile = Annotated[str | None, typer.Option("--test", help="Your file for testing.")]
@@ -26,11 +32,22 @@ LabelColumn = Annotated[
 ]
 ArmInFile = Annotated[str | None, typer.Option("--arm", help="An arm in a Python file: FILE.py:NAME")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting, such as model.position=Rope. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--set", help="A setting, such as model.position=Rope. Repeatable.", autocompletion=completing.settings
+    ),
 ]
-Vary = Annotated[list[str] | None, typer.Option(help="FIELD=VALUE,VALUE,… to compare. Repeatable.")]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(help="FIELD=VALUE,VALUE,… to compare. Repeatable.", autocompletion=completing.settings),
+]
 Metric = Annotated[str | None, typer.Option(help="SET/FIGURE, such as test/loss or obama/perplexity.")]
-Recipe = Annotated[str, typer.Argument(help="A recipe's file or name; or lm or classifier, with --vary.")]
+Recipe = Annotated[
+    str,
+    typer.Argument(
+        help="A recipe's file or name; or lm or classifier, with --vary.", autocompletion=completing.recipes
+    ),
+]
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at the same time; by default one per core.")]
 On = Annotated[str, typer.Option("--on", help="local, ray, or ray:ADDRESS of a running cluster.")]
@@ -47,14 +64,16 @@ Run = Annotated[
     str,
     typer.Argument(
         help="A run: its id, the beginning of its id, latest, or a study's arm such as positions/Rope@3. "
-        "Or a checkpoint: a folder, minilm or hub:NAME"
+        "Or a checkpoint: a folder, minilm or hub:NAME",
+        autocompletion=completing.runs,
     ),
 ]
 Runs = Annotated[
     list[str],
     typer.Argument(
         help="Runs: an id, its beginning, latest, or a study's arm. positions/Rope@3 is one seed, positions/Rope all "
-        "seeds, positions every arm."
+        "seeds, positions every arm.",
+        autocompletion=completing.runs,
     ),
 ]
 Step = Annotated[int | None, typer.Option(min=0, help="Use the weights saved at this step; 0 is before training.")]

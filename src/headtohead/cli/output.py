@@ -121,3 +121,24 @@ def _end(output: Output | None, errors: Errors | None) -> None:
         with suppress(OSError):
             print(f"h2h: {error}", file=errors)
         sys.exit(error.exit_code)
+
+
+@contextmanager
+def prints_to_stderr() -> Iterator[None]:
+    """What foreign code prints goes to standard error, so that standard output has the result alone."""
+    before = sys.stdout
+    sys.stdout = sys.stderr
+    kept = None
+    with suppress(OSError, ValueError, AttributeError):  # a stream of a test or a notebook has no file
+        if before.fileno() == 1:
+            before.flush()
+            kept = os.dup(1)
+            os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stdout = before
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)

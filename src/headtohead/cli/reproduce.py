@@ -43,7 +43,12 @@ def reproduce(
     if stored:
         from headtohead.display.claims import judged
 
-        _print(judged(report, lambda: _judge_stored(report)), as_json, stored)
+        def judge() -> Shown:
+            from headtohead.claims import workflow
+
+            return workflow.judge_stored(report)
+
+        _print(judged(report, judge), as_json, stored)
         return
     from headtohead.claims import workflow
     from headtohead.run import store
@@ -62,14 +67,6 @@ def reproduce(
         errors.print(line, markup=False, soft_wrap=True)
     found = workflow.results(asked, quick=quick, stored=False, home=store.home(), report=report)
     _print(workflow.shown(found, quick=quick), as_json, stored)
-
-
-def _judge_stored(report: str) -> Shown:
-    from headtohead.claims import workflow
-    from headtohead.run import store
-
-    asked = workflow.asked(report)
-    return workflow.shown(workflow.results(asked, quick=False, stored=True, home=store.home(), report=report))
 
 
 def _print(found: Shown, as_json: bool, stored: bool) -> None:
