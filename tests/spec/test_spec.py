@@ -442,3 +442,19 @@ def test_specs_use_plain_values_only():
             assert knob.help, f"{cls.__name__}.{knob.name}"
             assert isinstance(knob.default, Spec | int | float | str | bool | None)
     assert ModelSpec(norm=RMSNorm()) != ModelSpec(norm=LayerNorm())
+
+
+def test_a_later_knob_at_its_default_changes_neither_json_nor_id() -> None:
+    class Before(Spec):
+        size: int = knob(default=1, help="of both")
+
+    class After(Spec):
+        size: int = knob(default=1, help="of both")
+        extra: int = knob(default=0, help="added later", later=True)
+
+    named = {"kind", "file", "source"}
+    plain = {k: v for k, v in After(size=2).to_json().items() if k not in named}
+    assert plain == {k: v for k, v in Before(size=2).to_json().items() if k not in named} == {"size": 2}
+    assert After(size=2, extra=1).to_json()["extra"] == 1
+    assert After(size=2).id == After(size=2, extra=0).id != After(size=2, extra=1).id
+    assert Spec.from_json(After(size=2).to_json()) == After(size=2)

@@ -58,11 +58,13 @@ def knob(
     le: float | None = None,
     lt: float | None = None,
     identity: bool = True,
+    later: bool = False,
 ) -> Any:
     """Declare one typed setting of a spec, with its default, bounds and a line of help. A knob with identity=False,
-    such as a path, is left out of the spec's id."""
+    such as a path, is left out of the spec's id. A knob with later=True was added after runs had been stored: it is
+    left out of JSON and id while it has its default, so that the ids of those runs stay."""
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
-    told = {"help": help, "default": default, "bounds": bounds, "identity": identity}
+    told = {"help": help, "default": default, "bounds": bounds, "identity": identity, "later": later}
     if type(default).__hash__ is None:  # a list or a dict
         return dataclasses.field(default_factory=lambda: copy.deepcopy(default), metadata=told)
     return dataclasses.field(default=default, metadata=told)
@@ -178,8 +180,9 @@ class Spec(abc.ABC):
     # -- JSON and identity ---------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Return every knob, including defaults; for a user's class also its file and a digest of its code."""
-        return {**_origin(type(self)), **{f.name: encode(getattr(self, f.name)) for f in dataclasses.fields(self)}}
+        """Return every knob, including defaults except those of later knobs; for a user's class also its file and a
+        digest of its code."""
+        return {**_origin(type(self)), **{name: encode(getattr(self, name)) for name in _written(self)}}
 
     @staticmethod
     def from_json(data: Any, code: Copies = None) -> Any:
@@ -483,6 +486,12 @@ def encode(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value  # -0.0 equals 0.0, so it is written alike
 
 
+def _written(value: Spec) -> list[str]:
+    """The knobs that are part of the JSON form: all but later ones at their default."""
+    fields = dataclasses.fields(value)
+    return [f.name for f in fields if not f.metadata.get("later") or getattr(value, f.name) != f.metadata["default"]]
+
+
 def _decode(data: Any, code: Copies) -> Any:
     if isinstance(data, list):
         return tuple(_decode(v, code) for v in data)
@@ -531,8 +540,8 @@ def _identity(value: Any) -> Any:
     """Return the JSON form without files and knobs that are not part of the identity."""
     if isinstance(value, Spec):
         origin = {k: v for k, v in _origin(type(value)).items() if k != "file"}
-        named = (f.name for f in dataclasses.fields(value) if f.metadata.get("identity", True))
-        return origin | {name: _identity(getattr(value, name)) for name in named}
+        kept = {f.name for f in dataclasses.fields(value) if f.metadata.get("identity", True)}
+        return origin | {name: _identity(getattr(value, name)) for name in _written(value) if name in kept}
     if isinstance(value, tuple | list):
         return [_identity(v) for v in value]
     if isinstance(value, dict):
