@@ -40,7 +40,7 @@ from headtohead import (
     families,
     parse,
 )
-from headtohead.spec import alternatives, find, is_builtin, knobs
+from headtohead.spec import alternatives, find, is_builtin, knob, knobs
 
 # -- what is refused, in one line with the remedy ---------------------------------------------------------------------
 
@@ -370,10 +370,10 @@ def values(kind: Any, default: Any) -> st.SearchStrategy[Any]:
 @st.composite
 def built(draw: st.DrawFn, cls: type[Spec]) -> Spec:
     part = cls()
-    for knob in knobs(cls):
+    for setting in knobs(cls):
         if draw(st.booleans()):
             try:
-                part = part.set(knob.name, draw(values(knob.type, knob.default)))
+                part = part.set(setting.name, draw(values(setting.type, setting.default)))
             except InputError:
                 continue
     return part
@@ -438,9 +438,9 @@ def test_any_two_specs_differ_by_what_diff_says(a, b):
 
 def test_specs_use_plain_values_only():
     for cls in (ModelSpec, InitSpec, HeadSpec, Biases):
-        for knob in knobs(cls):
-            assert knob.help, f"{cls.__name__}.{knob.name}"
-            assert isinstance(knob.default, Spec | int | float | str | bool | None)
+        for setting in knobs(cls):
+            assert setting.help, f"{cls.__name__}.{setting.name}"
+            assert isinstance(setting.default, Spec | int | float | str | bool | None)
     assert ModelSpec(norm=RMSNorm()) != ModelSpec(norm=LayerNorm())
 
 
