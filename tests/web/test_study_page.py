@@ -76,3 +76,33 @@ def test_curves_minus_the_control_are_paired_by_seed(store: Path, browser, tmp_p
     found = {(arm, int(seed), int(step)): float(value) for arm, seed, step, value in lines}
     assert found == pytest.approx(expected, abs=1e-9)
     assert len(found) > 6
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_no_figure_beside_the_intervals_is_cut(store: Path, browser, width, dark):
+    with served(store) as server, open_page(browser, f"{server.url}#/study/tiny", width, dark=dark) as page:
+        page.locator(".forest .pairs").first.wait_for()
+        cut = "[...document.querySelectorAll('.forest .pairs')].filter((e) => e.scrollWidth > e.clientWidth).length"
+        assert page.evaluate(cut) == 0
+
+
+def test_labels_of_points_do_not_cover_each_other(store: Path, browser):
+    points = [
+        {"text": "one key/value head", "x": 100, "y": 76},
+        {"text": "RMSNorm", "x": 110, "y": 83},
+        {"text": "plain", "x": 600, "y": 83},
+        {"text": "last", "x": 120, "y": 218},
+        {"text": "at the bottom", "x": 118, "y": 219},
+    ]
+    with served(store) as server, open_page(browser, f"{server.url}#/study/tiny") as page:
+        module = page.evaluate(
+            "[...document.scripts].find((one) => one.type === 'module').src.replace('app.js', 'charts.js')"
+        )
+        call = "async ([path, points]) => (await import(path)).labelsApart(points, 680, 220)"
+        labels = page.evaluate(call, [module, points])
+    assert {label["text"] for label in labels} == {point["text"] for point in points}
+    for n, one in enumerate(labels):
+        assert 12 <= one["y"] <= 224
+        for other in labels[:n]:
+            apart = abs(one["y"] - other["y"]) >= 13 or one["from"] >= other["to"] or other["from"] >= one["to"]
+            assert apart, (one, other)

@@ -265,7 +265,7 @@ export async function show(outer, at) {
       value.others && value.others.length ? h("p", { class: "quiet" }, `The source also defines ${value.others.join(", ")}. Give a class to audit another.`) : null,
       value.model ? h("details", null, h("summary", null, "The model"), h("pre", null, value.model)) : null,
       h("div", { class: "auditparts" }, h("div", { class: "findings" }, rows.filter((f) => f.status !== "does not apply").map(card),
-        silent.length ? h("details", null, h("summary", null, `${silent.length} checks do not apply`), table(["check", "claim", "why not"], silent.map((f) => [f.check, f.claim, f.evidence]), { class: "texts", label: "Checks that do not apply" })) : null),
+        silent.length ? h("details", null, h("summary", null, `${silent.length} ${silent.length === 1 ? "check does" : "checks do"} not apply`), table(["check", "claim", "why not"], silent.map((f) => [f.check, f.claim, f.evidence]), { class: "texts", label: "Checks that do not apply" })) : null),
       grid ? grid.element : null),
       value.printed ? h("details", null, h("summary", null, "What the module printed"), h("pre", null, value.printed)) : null,
     ];

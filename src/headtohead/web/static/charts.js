@@ -108,6 +108,23 @@ export function axis(span, width, scaleBy, unit) {
   return made;
 }
 
+const LETTER = 6.4; // width of a letter in labels, on average; a line of them is 13 high
+
+// Labels beside points, on the side with more room. A label that would cover another one is moved down, and the last ones up.
+export function labelsApart(points, width, bottom) {
+  const placed = [];
+  const hits = (one) => placed.some((other) => Math.abs(one.y - other.y) < 13 && one.from < other.to && other.from < one.to);
+  for (const { text, x, y } of [...points].sort((a, b) => a.y - b.y)) {
+    const isEnd = x > width * 0.7;
+    const at = x + (isEnd ? -9 : 9);
+    const label = { text, x: at, y: y + 4, side: isEnd ? "end" : "start", from: isEnd ? at - LETTER * text.length : at, to: isEnd ? at : at + LETTER * text.length };
+    while (hits(label) && label.y < bottom) label.y += 1;
+    while (hits(label) && label.y > 12) label.y -= 1;
+    placed.push(label);
+  }
+  return placed;
+}
+
 export function signed(value) {
   if (!finite(value)) return "–";
   const size = Math.abs(value);

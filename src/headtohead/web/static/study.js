@@ -2,7 +2,7 @@
 
 import { address } from "./app.js";
 import { ask, isSaved, on, tell } from "./api.js";
-import { axis, finite, intervalChart, marginText, pairsText, scale, spanOf, ticks, verdictMark } from "./charts.js";
+import { axis, finite, intervalChart, labelsApart, marginText, pairsText, scale, spanOf, ticks, verdictMark } from "./charts.js";
 import { AXES, drawCurves } from "./curves.js";
 import { busy, button, h, replace, s, table, toast } from "./dom.js";
 import { sections } from "./sections.js";
@@ -165,7 +165,10 @@ export async function show(main, at) {
     chart.append(s("text", { x: width / 2, y: height - 6 }, "seconds of training"));
     for (const c of points) {
       for (const v of c.values) chart.append(s("circle", { class: "dot", cx: x(c.seconds), cy: y(v), r: 2.2 }));
-      chart.append(s("circle", { class: "mean-cost", cx: x(c.seconds), cy: y(c.mean), r: 5 }), s("text", { class: x(c.seconds) > width * 0.7 ? "end" : "start", x: x(c.seconds) + (x(c.seconds) > width * 0.7 ? -9 : 9), y: y(c.mean) + 4 }, c.arm));
+      chart.append(s("circle", { class: "mean-cost", cx: x(c.seconds), cy: y(c.mean), r: 5 }));
+    }
+    for (const label of labelsApart(points.map((c) => ({ text: c.arm, x: x(c.seconds), y: y(c.mean) })), width, height - 40)) {
+      chart.append(s("text", { class: label.side, x: label.x, y: label.y }, label.text));
     }
     chart.append(s("text", { class: "y-name", transform: `translate(10,${(height - 40) / 2}) rotate(-90)` }, study.metric));
     const figure = h("div", { "data-figure": "cost" }, chart);
@@ -176,7 +179,7 @@ export async function show(main, at) {
 
   function differences(chosen) {
     const rows = Object.entries(chosen.differences).flatMap(([arm, settings]) => settings.map((d) => [arm, d.path, d.control, d.arm]));
-    return rows.length ? table(["arm", "setting", study.control, "in this arm"], rows, { label: "Differences", class: "wraps" }) : h("p", { class: "empty" }, "Nothing is compared: the study has one arm.");
+    return rows.length ? table(["arm", "setting", study.control, "in this arm"], rows, { label: "Differences", class: "texts" }) : h("p", { class: "empty" }, "Nothing is compared: the study has one arm.");
   }
 
   function failures() {
@@ -193,7 +196,7 @@ export async function show(main, at) {
   function history() {
     if (!study.history.length) return h("p", { class: "empty" }, "Verdicts were not shown yet.");
     return table(["when", "analysis", "pairs", "verdicts"], study.history.map((a) => [a.when.replace("T", " ").slice(0, 16), a.number || "not planned",
-      [...new Set(Object.values(a.pairs))].join(" to "), Object.entries(a.verdicts).map(([arm, word]) => `${arm} ${word}`).join(", ")]), { label: "Analyses" });
+      [...new Set(Object.values(a.pairs))].join(" to "), Object.entries(a.verdicts).map(([arm, word]) => `${arm} ${word}`).join(", ")]), { label: "Analyses", class: "texts" });
   }
 
   function runs() {
