@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from headtohead.errors import InputError
 from headtohead.grading.formats import as_csv, gradescope, page
 from headtohead.grading.grade import IMPORTS, Grade, grade, grade_class
 from headtohead.grading.rubric import Rubric, read_rubric
+from headtohead.grading.submission import read_submission
 from headtohead.sandbox import Limits, Nursery
 from helpers.terminal import h2h
 
@@ -171,3 +174,51 @@ def test_the_command_grades_and_refuses_in_one_line(tmp_path: Path) -> None:
         refused = h2h("grade", *arguments)
         assert refused.code == 2
         assert says in refused.err
+
+
+NESTED = "select = " + "[" * 50_000
+
+
+def test_no_submission_stops_the_class(tmp_path: Path, rubric: Rubric) -> None:
+    """Files that are nested too deeply, archives that are damaged, logits of another shape after training."""
+    handed = tmp_path / "handed"
+    for name in ("ada", "ben", "eve"):
+        shutil.copytree(COURSE / "solution", handed / name)
+    (handed / "ben" / "puzzles.toml").write_text(NESTED)
+    (handed / "carl.zip").write_bytes(b"PK\x05\x06" + b"\xff" * 18)
+    last = "return self.out(self.norm(x)) if self.training else self.out(self.norm(x))[:, -1]"
+    source = (handed / "eve" / "decoder.py").read_text()
+    (handed / "eve" / "decoder.py").write_text(source.replace("return self.out(self.norm(x))", last))
+    cheap = [replace(p, items=tuple(i for i in p.items if i.kind in ("attention", "generate"))) for p in rubric.parts]
+    quick = replace(rubric, parts=tuple(p for p in cheap if p.items))
+    found = {one.submission: one for one in grade_class(sorted(handed.iterdir()), quick)}
+    assert found["ada"].points == found["ada"].out_of == 10
+    assert "nested too deeply" in lost(found["ben"])["attention"]
+    assert found["ben"].points == 4
+    assert "cannot be unpacked" in found["carl.zip"].error
+    assert found["eve"].points == 6
+
+
+def test_a_fault_of_the_grader_costs_one_submission(tmp_path: Path, rubric: Rubric, monkeypatch) -> None:
+    for name in ("ada", "ben"):
+        shutil.copytree(COURSE / "solution", tmp_path / name)
+
+    def fails(folder: Path) -> None:
+        if folder.name == "ada":
+            raise RecursionError("too deep")
+        return read_submission(folder)
+
+    monkeypatch.setattr(sys.modules["headtohead.grading.grade"], "read_submission", fails)
+    only = replace(rubric, parts=tuple(p for p in rubric.parts if p.name == "puzzles"))
+    ada, ben = grade_class([tmp_path / "ada", tmp_path / "ben"], only)
+    assert "grade it by hand" in ada.error
+    assert ben.points == 6
+
+
+def test_a_solution_that_cannot_be_built_is_a_mistake_of_the_rubric(tmp_path: Path, rubric: Rubric, nursery) -> None:
+    parts = [replace(p, arguments={**p.arguments, "heads": 0}) for p in rubric.parts if p.name == "decoder"]
+    checks = [replace(p, items=tuple(i for i in p.items if i.kind == "reference")) for p in parts]
+    shutil.copytree(COURSE / "solution", tmp_path / "ada")
+    broken = [replace(p, reference=p.reference.replace("LanguageModel", "generate")) for p in checks]
+    with pytest.raises(InputError, match="correct the rubric"):
+        grade(tmp_path / "ada", replace(rubric, parts=tuple(broken)), nursery)

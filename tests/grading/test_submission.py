@@ -57,3 +57,28 @@ def test_a_zip_cannot_leave_its_folder(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"no zip")
     with pytest.raises(InputError, match="cannot be unpacked"):
         unpacked(tmp_path / "bad.zip", inside)
+
+
+def damaged(archive: Path, method: int) -> Path:
+    """An archive whose directory is sound and whose content is not."""
+    with zipfile.ZipFile(archive, "w", method) as file:
+        file.writestr("puzzles.toml", "select = [0.0, 9.0]\n" * 100)
+    data = bytearray(archive.read_bytes())
+    data[50:70] = b"\xff" * 20
+    archive.write_bytes(bytes(data))
+    return archive
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_zip_is_one_line(method: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        unpacked(damaged(tmp_path / "s.zip", method), tmp_path)
+
+
+def test_a_zip_with_a_name_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    archive = tmp_path / "s.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("\u00e9.py", "x = 1")
+    archive.write_bytes(archive.read_bytes().replace("\u00e9".encode(), b"\xff\xff"))
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        unpacked(archive, tmp_path)

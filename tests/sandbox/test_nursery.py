@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import platform
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from headtohead.sandbox import Ended, Limits, Nursery, Work, protections
+from headtohead.sandbox.channel import HEAD, Channel, Closed
 
 TARGET = "helpers.foreign:tries"
 LIMITS = Limits(seconds=20, memory=2**29)
@@ -101,3 +104,17 @@ def test_a_nursery_that_was_killed_is_started_again(nursery: Nursery, tmp_path: 
     nursery._process.wait()
     with nursery.work(TARGET, tmp_path, LIMITS) as work:
         assert work.ask("torch")[0] == "9.0"
+
+
+def test_compressed_arrays_are_refused() -> None:
+    """A few bytes from foreign code must not become gigabytes in the process that reads them."""
+    reads, writes = os.pipe()
+    held = io.BytesIO()
+    np.savez_compressed(held, x=np.zeros(5_000_000))
+    block = held.getvalue()
+    assert len(block) < 60_000
+    os.write(writes, HEAD.pack(2, len(block)) + b"{}" + block)
+    with pytest.raises(Closed):
+        Channel(reads, writes).receive(time.monotonic() + 5)
+    os.close(reads)
+    os.close(writes)

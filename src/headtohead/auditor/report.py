@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from headtohead.errors import failure
 
@@ -60,6 +60,9 @@ class Finding:
 def finding(row: dict[str, Any]) -> Finding:
     """The finding that `Finding.to_json` wrote."""
     values = {"title" if name == "claim" else name: value for name, value in row.items()}
+    texts = [value for name, value in values.items() if name not in ("pairs", "among")]
+    if not all(isinstance(text, str) for text in texts) or values["status"] not in get_args(Status):
+        raise ValueError("it is no finding")
     return Finding(**{**values, "pairs": tuple((int(i), int(j)) for i, j in values.get("pairs", ()))})
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from headtohead.auditor.matching import Slot, heads_of, slots
 from headtohead.auditor.reference import compare, perturbed_weights
 from headtohead.auditor.subject import unwrap
-from headtohead.errors import InputError
+from headtohead.errors import InputError, failure
 from headtohead.grading.rubric import Item, Part, Rubric, solution_file
 from headtohead.grading.tasks import make_task
 from headtohead.sandbox import Work
@@ -64,7 +64,13 @@ class Judge:
 
     def reference(self, *, double: bool = False) -> nn.Module:
         torch.manual_seed(self.rubric.seed)
-        model = self.solution(**self.part.arguments)
+        try:
+            model = self.solution(**self.part.arguments)
+        except Exception as error:
+            said = failure(error).splitlines()[0]
+            raise InputError(
+                f"the reference {self.part.reference} cannot be built: {said}; correct the rubric"
+            ) from None
         return (model.double() if double else model).eval()
 
     def ids(self, rows: int, length: int, seed: int = 0) -> np.ndarray:

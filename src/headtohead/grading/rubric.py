@@ -87,6 +87,8 @@ def read_rubric(path: Path) -> Rubric:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no rubric {path}: give a TOML file, or start from one with h2h course") from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply: a rubric has lists of tables only") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     _known(data, OF_RUBRIC, f"{path}")

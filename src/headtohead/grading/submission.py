@@ -94,7 +94,9 @@ def unpacked(archive: Path, folder: Path) -> Path:
                 target = folder.joinpath(*parts)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(found.read(info))
-    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # each kind of compression has its own errors
         raise InputError(f"{archive} cannot be unpacked: {error}") from None
     inside = [path for path in folder.iterdir() if path.name not in LEFT_OUT]
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
