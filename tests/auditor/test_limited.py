@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,15 @@ def test_wrong_options_are_one_line(arguments: tuple[str, ...], says: str, folde
     assert says in done.err
     assert done.err.splitlines()[-1].startswith("h2h: ")
     assert "Traceback" not in done.err
+
+
+def test_a_file_name_that_is_no_text_does_not_stop_the_table(folder: Path) -> None:
+    class_of = folder / "class"
+    class_of.mkdir()
+    try:
+        (class_of / os.fsdecode(b"M\xfcller.py")).write_text((folder / "sound.py").read_text())
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 only")
+    done = h2h("audit", f"{class_of}", "--each", "Model", "--only", "finite", "--csv", f"{folder}/audit.csv")
+    assert done.code == 1
+    assert "M\\udcfcller.py,no" in (folder / "audit.csv").read_text()

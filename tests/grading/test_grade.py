@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -222,3 +223,27 @@ def test_a_solution_that_cannot_be_built_is_a_mistake_of_the_rubric(tmp_path: Pa
     broken = [replace(p, reference=p.reference.replace("LanguageModel", "generate")) for p in checks]
     with pytest.raises(InputError, match="correct the rubric"):
         grade(tmp_path / "ada", replace(rubric, parts=tuple(broken)), nursery)
+
+
+def test_names_that_are_no_text_and_files_of_windows_are_read(tmp_path: Path) -> None:
+    """A folder whose name is not UTF-8 comes from an old archive; editors of Windows begin files with a mark."""
+    (tmp_path / "rubric.toml").write_text(PUZZLES, encoding="utf-8-sig")
+    folder = tmp_path / "handed" / os.fsdecode(b"M\xfcller")
+    try:
+        folder.mkdir(parents=True)
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 only")
+    (folder / "puzzles.toml").write_text("select = [0.0, 9.0]\n", encoding="utf-8-sig")
+    places = ("--csv", f"{tmp_path}/points.csv", "--html", f"{tmp_path}/points.html")
+    done = h2h("grade", "--class", f"{tmp_path}/handed", "--rubric", f"{tmp_path}", *places)
+    assert done.code == 0, done.err
+    assert "M\\udcfcller,6,6,6," in (tmp_path / "points.csv").read_text()
+    assert "M\\udcfcller" in (tmp_path / "points.html").read_text()
+
+
+PUZZLES = """
+[[part]]
+name = "puzzles"
+file = "puzzles.toml"
+check = [{ kind = "attention", points = 6, keys = [[1, 0], [0, 1]], values = [10, 20], answers = { select = 20 } }]
+"""

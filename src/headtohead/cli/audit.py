@@ -101,6 +101,7 @@ def _audit_each(
     from headtohead.auditor.limited import as_csv, audit_folder, submissions
     from headtohead.cli.printing import in_columns
     from headtohead.disk.writing import write_whole
+    from headtohead.display.visible import visible
     from headtohead.errors import InputError
 
     if not folder.is_dir():
@@ -113,7 +114,7 @@ def _audit_each(
     bar = track(found, total=len(todo), description="auditing", console=errors, disable=not errors.is_terminal)
     entries = list(bar)
     if to_csv is not None:
-        write_whole(to_csv, as_csv(entries))
+        write_whole(to_csv, visible(as_csv(entries)))
         print(f"wrote {to_csv}", file=sys.stderr)
     if as_json:
         print_json([entry.to_json() for entry in entries])

@@ -63,6 +63,7 @@ def grade(
     from rich.progress import track
 
     from headtohead.disk.writing import write_whole
+    from headtohead.display.visible import visible
     from headtohead.grading import grade_class, read_rubric, submissions_in
     from headtohead.grading.formats import as_csv, gradescope, page
 
@@ -91,7 +92,7 @@ def grade(
         (html, page(grades, read.title)),
     ):
         if path is not None:
-            write_whole(path, text)
+            write_whole(path, visible(text))
             print(f"wrote {path}", file=sys.stderr)
     if as_json:
         print_json([one.to_json() for one in grades] if whole_class else grades[0].to_json())

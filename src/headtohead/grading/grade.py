@@ -154,7 +154,7 @@ def _checked(
 def _puzzles(file: Path, item: Item) -> Verdict:
     """Queries in a TOML file that make one softmax attention give the wanted outputs."""
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        found = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # editors of Windows begin files with a mark
     except RecursionError:
         return failed(f"{file.name} is nested too deeply: give a list of numbers for each name")
     except (OSError, ValueError) as error:

@@ -84,7 +84,7 @@ def read_rubric(path: Path) -> Rubric:
     if path.is_dir():
         path = path / "rubric.toml"
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"no rubric {path}: give a TOML file, or start from one with h2h course") from None
     except RecursionError:
