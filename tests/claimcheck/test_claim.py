@@ -113,6 +113,12 @@ def test_a_spread_becomes_a_standard_deviation():
         ("A beats B by 1.2 points, 3 runs", {"control_mean": -1.0}, "--control-mean"),
         ("A beats B by 1e300 nats, 3 runs", {}, "out of range"),
         ("A beats B by 1 nats, 3 runs", {"spread": math.nan}, "out of range"),
+        ("A improves BLEU over B by 2 points, one run each", {}, "BLEU is a figure whose noise is not known"),
+        ("A beats B by 2 points of ROUGE-L, one run each", {}, "ROUGE-L is a figure"),
+        ("A lowers the error rate over B by 2 points, one run each", {}, "turn them round"),
+        ("A does not beat B by 2 points, one run each", {}, "says 'does not'"),
+        ("A can't beat B by 2 points, one run each", {}, "says 'can't'"),
+        ("A beats B by 120 points, one run each", {}, "cannot change by 120 points"),
         ("", {"difference": "much", "runs": 1}, "a difference is a number"),
         ("", {"difference": math.nan, "runs": 1, "metric": "test/loss"}, "a difference is a number"),
     ],
@@ -140,3 +146,20 @@ def test_an_amount_agrees_with_its_values(sentence: str, agrees: bool):
     else:
         with pytest.raises(InputError, match="do not differ by"):
             claimed(sentence)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "options"),
+    [
+        ("A with attention map pooling beats B by 2 points, one run each", {}),
+        ("A improves BLEU over B by 2 points, one run each", {"metric": "test/accuracy"}),
+        ("A raises accuracy over B by 2 points (standard error 0.3), 3 runs each", {}),
+        ("A with no position beats B by 2 points, one run each", {}),
+    ],
+)
+def test_other_words_are_no_other_figures(sentence: str, options: dict[str, object]):
+    assert claimed(sentence, **options).difference == pytest.approx(0.02)
+
+
+def test_the_control_after_over_has_its_name():
+    assert claimed("Rope increases the loss over Learned by 0.02, one run each").control == "Learned"

@@ -39,7 +39,7 @@ POINTS = "by 1.2 points, one run each"
             "h2h compare results.csv --metric accuracy --control Mlp",
         ),
         (f"ours beats theirs {POINTS}", {"sd": 0.8}, "h2h compare results.csv --metric accuracy --control theirs"),
-        (f"Rope beats Learned {POINTS}", {"sd": 80.0}, "h2h compare results.csv --metric accuracy --control Learned"),
+        (f"Rope beats Learned {POINTS}", {"sd": 50.0}, "h2h compare results.csv --metric accuracy --control Learned"),
     ],
 )
 @pytest.mark.usefixtures("home")

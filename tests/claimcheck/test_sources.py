@@ -149,3 +149,13 @@ def test_no_noise_is_one_line(home: Path):
     assert found(home).kind == "shipped"  # one run each has no spread
     with pytest.raises(InputError, match="no study 'none' with loss of a classifier"):
         found(home, task="classifier", study="none")
+
+
+def test_an_sd_in_another_unit_than_the_difference_is_refused(home: Path):
+    claim = "Rope beats Learned by 0.012 in accuracy, one run each"
+    assert found(home, claim, sd=0.01).pairs.sd == pytest.approx(found(home, POINTS, sd=1.0).pairs.sd)
+    with pytest.raises(InputError, match=r"--sd 1 is 100 points, too much for accuracy"):
+        found(home, claim, sd=1.0)
+
+
+POINTS = "Rope beats Learned by 1.2 points, one run each"

@@ -71,6 +71,7 @@ def test_both_readings_are_shown(home: Path):
     [
         (0.26, "26 %", ", about 1 in 4"),
         (0.004, "0.4 %", ", about 1 in 250"),
+        (0.39, "39 %", ""),
         (0.6, "60 %", ""),
         (0, "less than 0.01 %", ""),
     ],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from headtohead.claimcheck.scale import SHARES, OnScale, check_size, on_scale
-from headtohead.claimcheck.sentence import Said, SpreadIs, read_amount, read_sentence
+from headtohead.claimcheck.sentence import Said, SpreadIs, is_of_errors, read_amount, read_sentence, unknown_figure
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import FIGURES, better_way, figure_of
 
@@ -134,6 +134,13 @@ def _metric(asked: Asked, said: Said) -> tuple[Literal["lm", "classifier"], str,
     if asked.task is not None and asked.task not in FIGURES:
         raise InputError(f"--task is lm or classifier, not '{asked.task}'")
     figure = figure_of(asked.metric) if asked.metric else said.figure
+    if not figure and (other := unknown_figure(asked.claim)):
+        raise InputError(
+            f"{other} is a figure whose noise is not known here: measure it and use h2h compare, or name with --metric "
+            "the figure that has the same noise"
+        )
+    if not figure and is_of_errors(asked.claim):
+        raise InputError("errors are read as accuracy only if you turn them round: write '2 points of accuracy better'")
     of_share = said.by is not None and said.by.unit in ("points", "percent")
     of_share |= said.values is not None and said.values[0].unit in ("points", "percent")
     if not figure and asked.task == "lm" and of_share and not _is_points(said):

@@ -115,6 +115,8 @@ def _of_shares(amount: Amount, sign: int, relative: bool, level: float | None, f
     else:
         unit = 1.0
         read.append(f"read as a fraction: {100 * amount.number:g} points")
+    if amount.number * unit > 1:
+        raise InputError(f"{figure} cannot change by {100 * amount.number * unit:g} points: give at most 100")
     return OnScale(sign * amount.number * unit, unit, level=level, read=tuple(read))
 
 

@@ -29,6 +29,12 @@ FIGURES = {
     "bits_per_byte": r"\bbits? ?(?:per|/) ?byte\b|\bbpb\b",
     "loss": r"\bloss\b|\blosses\b|\bnats?\b|\bcross[- ]entropy\b",
 }
+OTHER_FIGURES = (
+    r"\b(?:(?:sacre)?BLEU|ROUGE(?:-\w+)?|METEOR|WER|CER|word error|AUC|AUROC|ROC|MCC|Matthews|recall|exact match|"
+    r"pass@\w+|MRR|NDCG|(?-i:mAP)|IoU|RMSE|MSE|MAE|FID|Spearman|Pearson|correlation|win rate|Elo)\b"
+)
+ERRORS = r"\b(?:classification |test |validation )?errors?(?: rates?)?\b"
+DENIED = r"\b(?:(?:does|do|did|is|was|are|were|has|have|can|could) ?n[o']t|cannot|can't|won't|never|fail(?:s|ed)? to)\b"
 LONGEST = 1000  # characters of a sentence
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?(?![\w.]*\w)"
@@ -98,7 +104,12 @@ class _Reader:
         """A name as it was written, without words around it."""
         for letter, kept in zip("abcdefghij", self.kept, strict=False):
             text = text.replace(f"NAME{letter}", kept)
-        text = re.sub(r"^(?:that|we find that|our|the|using|with|a)\s+", "", text.strip(" .'\"`“”‘’"), flags=re.I)
+        text = re.sub(
+            r"^(?:that|we find that|our|the|using|with|a|over|than|compared to)\s+",
+            "",
+            text.strip(" .'\"`“”‘’"),
+            flags=re.I,
+        )
         return "" if re.fullmatch(rf"(?:{'|'.join(FIGURES.values())}|it|this|test|validation)?", text, re.I) else text
 
 
@@ -107,6 +118,9 @@ def read_sentence(sentence: str) -> Said:
     if len(sentence) > LONGEST:
         raise InputError(f"the claim is longer than {LONGEST} characters: give one sentence, or the options")
     reader = _Reader(_normal(sentence))
+    denied = re.search(DENIED, reader.text, re.IGNORECASE)
+    if denied:
+        raise InputError(f"the sentence says '{denied[0]}': write the difference that was measured, whatever it proves")
     validation = bool(re.search(r"\bval(?:idation)?\b", reader.text, re.IGNORECASE))
     relative = bool(reader.take(r"\brelative(?:ly)?\b"))
     said = Said(figure=_figure(reader.text), validation=validation, relative=relative)
@@ -150,6 +164,17 @@ def _figure(text: str) -> str:
     if len(known) > 1:
         raise InputError(f"the sentence names {' and '.join(known)}: give one claim at a time")
     return known[0] if known else ""
+
+
+def unknown_figure(sentence: str) -> str:
+    """A figure that is named and whose noise is not known, such as BLEU; empty if there is none."""
+    found = re.search(OTHER_FIGURES, sentence, re.IGNORECASE)
+    return found[0] if found else ""
+
+
+def is_of_errors(sentence: str) -> bool:
+    """Whether a sentence is about errors, of which fewer are better."""
+    return re.search(ERRORS, re.sub(r"\bstandard errors?\b", "", sentence, flags=re.I), re.IGNORECASE) is not None
 
 
 def _runs(reader: _Reader, said: Said) -> Said:

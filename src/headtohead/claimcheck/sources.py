@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from headtohead.claimcheck.claim import Asked, Claim
-from headtohead.claimcheck.scale import check_size
+from headtohead.claimcheck.scale import SHARES, check_size
 from headtohead.claimcheck.setups import Measured, Setup, shipped_setups, stored_setups
 from headtohead.errors import InputError, nearest
 from headtohead.stats.noise import Noise, elsewhere, expected, moderated, summed
@@ -91,6 +91,11 @@ def _given(claim: Claim, asked: Asked) -> Source:
     if not asked.sd > 0:
         raise InputError(f"--sd is a number above zero, not {asked.sd}")
     check_size("an sd", asked.sd)
+    if claim.figure in SHARES and asked.sd * claim.unit > 0.5:
+        points = f"{100 * asked.sd * claim.unit:g} points"
+        raise InputError(
+            f"--sd {asked.sd:g} is {points}, too much for {claim.figure}: give it in the difference's unit"
+        )
     if asked.sd_runs is not None and asked.sd_runs < 2:
         raise InputError(f"--sd-runs is 2 or more, not {asked.sd_runs}: one run has no spread")
     free = math.inf if asked.sd_runs is None else asked.sd_runs - 1

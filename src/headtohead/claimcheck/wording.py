@@ -79,7 +79,7 @@ def share_text(share: float) -> str:
 
 def one_in(share: float) -> str:
     """About 1 in 4; empty where that says nothing."""
-    if share > 0.4 or share <= 0.0001:
+    if share > 0.35 or share <= 0.0001:
         return ""
     return f", about 1 in {1 / share:,.0f}"
 
