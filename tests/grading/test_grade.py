@@ -72,6 +72,14 @@ def test_the_solution_has_all_points(part: str, graded) -> None:
     assert lost(graded(part, file=file)) == {}
 
 
+@pytest.mark.parametrize("part", ["classifier", "decoder"])
+def test_heads_in_the_last_place_are_the_same_architecture(part: str, graded) -> None:
+    """A model whose heads lie in the last place of each row; the decoder also has a layer `out` that has no heads."""
+    split = "x.unflatten(-1, (self.heads, -1)).transpose(1, 2)", "x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)"
+    joined = "(weights @ v).transpose(1, 2).flatten(2)", "(weights @ v).permute(0, 2, 3, 1).flatten(2)"
+    assert lost(graded(part, split, joined)) == {}
+
+
 @pytest.mark.parametrize(
     ("part", "old", "new", "name", "says"),
     [

@@ -68,22 +68,25 @@ class Layout:
         """Return the values of the other module's parameters."""
         parts: dict[str, dict[int | None, Tensor]] = defaultdict(dict)
         slots = {}
+        attentions = {_holder(theirs.slot.name) for theirs, _ in self.pairs if role_of(theirs.slot.name) in ("q", "v")}
         for theirs, mine in self.pairs:
             value = source[theirs.slot.name]
             if theirs.third is not None:
                 value = value.chunk(3, dim=0 if value.shape[0] == max(value.shape) else -1)[theirs.third]
             if theirs.head is not None:
                 value = value.chunk(self.split)[theirs.head]
-            parts[mine.slot.name][mine.third] = self._placed(value, theirs, mine)
+            parts[mine.slot.name][mine.third] = self._placed(
+                value, theirs, mine, _holder(theirs.slot.name) in attentions
+            )
             slots[mine.slot.name] = mine.slot
         return {name: self._joined(slots[name], found) for name, found in parts.items()}
 
-    def _placed(self, value: Tensor, theirs: Atom, mine: Atom) -> Tensor:
+    def _placed(self, value: Tensor, theirs: Atom, mine: Atom, of_attention: bool) -> Tensor:
         role = role_of(theirs.slot.name)
         if self.heads and value.ndim == 2 and theirs.third is None and theirs.head is None:
             if role in ("q", "k", "v"):
                 value = _interleaved(value, self.heads)
-            elif role == "o":
+            elif role == "o" and of_attention:  # not the output of the whole model
                 value = _interleaved(value.mT, self.heads).mT
         if value.ndim == 2:
             square = value.shape[0] == value.shape[1]
@@ -159,6 +162,14 @@ def role_of(name: str) -> str | None:
     if last.isdigit() and len(parts) > 1 and re.search("ff|feed|mlp|fc|net", parts[-2], re.IGNORECASE):
         return {"0": "up", "1": "down", "2": "down", "3": "down"}.get(last)
     return next((role for role, pattern in _ROLES.items() if pattern.fullmatch(last)), None)
+
+
+def _holder(name: str) -> str:
+    """The module that holds the layer of a parameter: blocks.0.attention for blocks.0.attention.query.weight."""
+    parts = name.split(".")
+    if len(parts) > 1 and (_PLAIN.fullmatch(parts[-1]) or _BIAS.fullmatch(parts[-1])):
+        parts.pop()
+    return ".".join(parts[:-1])
 
 
 def _is_bias(name: str) -> bool:
