@@ -255,3 +255,17 @@ name = "puzzles"
 file = "puzzles.toml"
 check = [{ kind = "attention", points = 6, keys = [[1, 0], [0, 1]], values = [10, 20], answers = { select = 20 } }]
 """
+
+
+def test_a_package_of_the_rubric_that_is_absent_costs_no_points(tmp_path: Path) -> None:
+    """The machine lacks something, not the submission."""
+    (tmp_path / "rubric.toml").write_text('imports = ["not_a_package"]\n' + PUZZLES)
+    (tmp_path / "handed" / "ada").mkdir(parents=True)
+    for what in (
+        ("--class", f"{tmp_path}/handed"),
+        (f"{tmp_path}/handed/ada",),
+        (f"{tmp_path}/handed/ada", "--within", "60"),
+    ):
+        done = h2h("grade", *what, "--rubric", f"{tmp_path}")
+        assert done.code == 3
+        assert done.err.strip().endswith("imports not_a_package, which is not installed: pip install not_a_package")

@@ -3,6 +3,8 @@ others or change their points."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 import tempfile
 import time
 import tomllib
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headtohead.errors import InputError, failure
+from headtohead.errors import InputError, Unavailable, failure
 from headtohead.grading.checks import CHECKS, Judge, Verdict, failed
 from headtohead.grading.rubric import Item, Part, Rubric
 from headtohead.grading.submission import Submission, read_submission, unpacked
@@ -73,6 +75,7 @@ class Grade:
 
 def grade(submission: Path, rubric: Rubric, nursery: Nursery | None = None) -> Grade:
     """Grade a folder or a .zip file."""
+    _needs_imports(rubric)
     if nursery is None:
         with Nursery((*IMPORTS, *rubric.imports)) as made:
             return grade(submission, rubric, made)
@@ -82,6 +85,14 @@ def grade(submission: Path, rubric: Rubric, nursery: Nursery | None = None) -> G
             found = Submission(submission.stem, found.folder, found.files, found.notes)
             return _graded(found, rubric, nursery)
     return _graded(read_submission(submission), rubric, nursery)
+
+
+def _needs_imports(rubric: Rubric) -> None:
+    """Raise Unavailable if a package of the rubric is absent: otherwise every submission would lose its points."""
+    for name in rubric.imports:
+        package = name.partition(".")[0]
+        if package not in sys.modules and importlib.util.find_spec(package) is None:
+            raise Unavailable(f"the rubric imports {package}, which is not installed: pip install {package}")
 
 
 def _graded(submission: Submission, rubric: Rubric, nursery: Nursery) -> Grade:
@@ -190,6 +201,7 @@ def submissions_in(folder: Path) -> list[Path]:
 
 def grade_class(submissions: Sequence[Path], rubric: Rubric, jobs: int = 1) -> Iterator[Grade]:
     """Grade many submissions, some at the same time, and yield each in order when it is done."""
+    _needs_imports(rubric)
 
     def run(path: Path, nursery: Nursery) -> Grade:
         try:
