@@ -13,7 +13,7 @@ from helpers.runs import SMALL
 from helpers.web import Served, expect, open_page, served, start_process
 from web.conftest import story
 
-SLOW = 150_000  # milliseconds: the machine may be busy
+SLOW = 300_000  # milliseconds: the machine may be busy
 
 
 def start_study(server: Served, text: Path) -> str:
