@@ -93,6 +93,14 @@ def test_heads_in_the_last_place_are_the_same_architecture(part: str, graded) ->
         ("classifier", " / math.sqrt(q.shape[-1])", "", "equals the solution", "outputs differ"),
         (
             "classifier",
+            "mean = (x * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)",
+            "mean = x.mean(dim=1)",
+            "equals the solution",
+            "outputs differ",
+        ),
+        ("classifier", "x = block(x, hidden)", "x = block(x)", "equals the solution", "outputs differ"),
+        (
+            "classifier",
             "nn.ModuleList(Block(width, heads) for _ in range(layers))",
             "nn.ModuleList([Block(width, heads)] * layers)",
             "parameters",
@@ -136,6 +144,17 @@ def test_code_that_fails_gets_no_points_and_one_line(text: str, says: str, grade
     assert found.points == 0
     assert all(says in " ".join(item.says) for item in found.items[:2]), found.items[0]
     assert all("\n" not in line for item in found.items for line in item.says)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("mask=None", "key_padding_mask=None"), ("        if mask is None", "        mask = ~key_padding_mask\n        if mask is None")],
+        [("mask = mask.bool()", "mask = (1 - mask) == 0")],  # refuses masks of type bool
+    ],
+)
+def test_masks_of_other_names_and_types_are_given_as_the_submission_takes_them(changes, graded) -> None:
+    assert "equals the solution" not in lost(graded("classifier", *changes))
 
 
 def test_replaced_functions_void_the_audit(graded) -> None:
