@@ -20,7 +20,7 @@ solution = load_file(SOLUTION)
 class Model(nn.Module):
     """The solution's architecture with other names, another order and fused queries, keys and values."""
 
-    scale, residual, activation, fuse = "head", True, nn.ReLU, "thirds"
+    scale, residual, activation, fuse, pooled = "head", True, nn.ReLU, "thirds", "real"
 
     def __init__(self):
         super().__init__()
@@ -50,6 +50,8 @@ class Model(nn.Module):
             y = layer.c_proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, 12))
             x = x + y if self.residual else y
             x = x + layer.fc(layer.ln_2(x))
+        if self.pooled == "all":
+            return self.head(x.mean(1))
         return self.head((x * keep[..., None]).sum(1) / keep.sum(1, keepdim=True).clamp(min=1))
 
 
@@ -70,7 +72,7 @@ def test_another_way_to_write_it_is_equal(fuse: str) -> None:
     assert found(fuse=fuse) == ("proved", "equal outputs with the reference's weights")
 
 
-@pytest.mark.parametrize("changed", [{"scale": "width"}, {"residual": False}, {"activation": nn.GELU}])
+@pytest.mark.parametrize("changed", [{"scale": "width"}, {"residual": False}, {"activation": nn.GELU}, {"pooled": "all"}])
 def test_another_architecture_is_not_equal(changed: dict[str, object]) -> None:
     status, evidence = found(**changed)
     assert status == "broken"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +21,8 @@ from headtohead.grading.grade import IMPORTS, Grade, grade, grade_class
 from headtohead.grading.rubric import Rubric, read_rubric
 from headtohead.grading.submission import read_submission
 from headtohead.sandbox import Limits, Nursery
-from helpers.terminal import h2h
+from helpers.grading import small_rubric
+from helpers.terminal import h2h, start
 
 COURSE = Path(__file__).parents[2] / "src/headtohead/course"
 CLASSIFIER, DECODER = "classifier.py", "decoder.py"
@@ -93,6 +97,14 @@ def test_heads_in_the_last_place_are_the_same_architecture(part: str, graded) ->
         ("classifier", " / math.sqrt(q.shape[-1])", "", "equals the solution", "outputs differ"),
         (
             "classifier",
+            "mean = (x * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)",
+            "mean = x.mean(dim=1)",
+            "equals the solution",
+            "outputs differ",
+        ),
+        ("classifier", "x = block(x, hidden)", "x = block(x)", "equals the solution", "outputs differ"),
+        (
+            "classifier",
             "nn.ModuleList(Block(width, heads) for _ in range(layers))",
             "nn.ModuleList([Block(width, heads)] * layers)",
             "parameters",
@@ -136,6 +148,17 @@ def test_code_that_fails_gets_no_points_and_one_line(text: str, says: str, grade
     assert found.points == 0
     assert all(says in " ".join(item.says) for item in found.items[:2]), found.items[0]
     assert all("\n" not in line for item in found.items for line in item.says)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("mask=None", "key_padding_mask=None"), ("        if mask is None", "        mask = ~key_padding_mask\n        if mask is None")],
+        [("mask = mask.bool()", "mask = (1 - mask) == 0")],  # refuses masks of type bool
+    ],
+)
+def test_masks_of_other_names_and_types_are_given_as_the_submission_takes_them(changes, graded) -> None:
+    assert "equals the solution" not in lost(graded("classifier", *changes))
 
 
 def test_replaced_functions_void_the_audit(graded) -> None:
@@ -183,6 +206,29 @@ def test_the_command_grades_and_refuses_in_one_line(tmp_path: Path) -> None:
         refused = h2h("grade", *arguments)
         assert refused.code == 2
         assert says in refused.err
+
+
+def test_what_is_finished_of_a_class_is_told_and_kept_when_the_grading_is_stopped(tmp_path: Path) -> None:
+    """Ada and Cleo are finished; Ben's file never ends, and the user presses Ctrl-C."""
+    rubric = small_rubric(tmp_path)
+    handed, csv, html = tmp_path / "handed", tmp_path / "points.csv", tmp_path / "points.html"
+    for name in ("ada", "ben", "cleo"):
+        shutil.copytree(COURSE / "solution", handed / name)
+    (handed / "ben" / "exploration.py").write_text("while True: pass")
+    command = start("grade", "--class", handed, "--rubric", rubric, "--csv", csv, "--html", html, "--jobs", 2)
+    deadline = time.monotonic() + 100
+    while not csv.exists() or len(csv.read_text().splitlines()) < 3:
+        assert time.monotonic() < deadline, command.files.with_suffix(".err").read_text()
+        time.sleep(0.1)
+    command.send(signal.SIGINT)
+    done = command.wait()
+    assert done.code == 130
+    told = done.err.splitlines()
+    assert re.fullmatch(r"1 of 3  ada: 14 of 14 points, \d+ s", told[0])
+    assert told[1].startswith("2 of 3  cleo: 14 of 14 points")
+    assert told[2:] == [f"h2h: stopped after 2 of 3 submissions. Their points are in {csv} and {html}."]
+    assert [row.partition(",")[0] for row in csv.read_text().splitlines()] == ["submission", "ada", "cleo"]
+    assert "cleo" in html.read_text()
 
 
 NESTED = "select = " + "[" * 50_000

@@ -57,6 +57,8 @@ def test_a_proxy_is_known_by_the_name_that_the_user_gave(store: Path):
         assert server.request(post, {}, headers=hub | inner)[0] not in (403, 421)
         for foreign in ("https://evil.example", "http://localhost:1", "https://hub.example.org.evil.example", "null"):
             assert server.request(post, {}, headers=inner | {"origin": foreign})[0] == 403
+            assert server.request("/api/about", headers=inner | {"origin": foreign})[0] == 403
+        assert server.request("/api/about", headers=hub | inner)[0] == 200
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -60,17 +60,27 @@ def test_the_names_of_this_machine_are_known(server, host):
     assert server.request("/api/about", headers={"host": host})[0] == 200
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"origin": "http://evil.example"},
-        {"origin": "null"},
-        {"origin": "http://127.0.0.1:1"},
-        {"origin": "https://127.0.0.1.evil.example"},
-    ],
-)
-def test_pages_of_other_sites_change_nothing(server, headers):
-    assert server.request("/api/jobs/stop", {"id": "0" * 12}, headers=headers)[0] == 403
+FOREIGN = ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1.evil.example"]
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_pages_of_other_sites_change_nothing(server, origin):
+    assert server.request("/api/jobs/stop", {"id": "0" * 12}, headers={"origin": origin})[0] == 403
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_pages_of_other_sites_read_nothing(server, origin, method):
+    for path in [*ADDRESSES, f"/?token={TOKEN}"]:
+        status, _, headers = server.request(path, method=method, headers={"origin": origin})
+        assert status == 403
+        assert "set-cookie" not in headers
+
+
+def test_the_pages_of_this_server_read(server):
+    same = {"origin": f"http://127.0.0.1:{server.port}"}
+    for path in ("/", "/api/about", "/static/app.js"):
+        assert server.request(path, headers=same)[0] == server.request(path)[0] == 200
 
 
 def test_a_form_of_another_site_cannot_set_the_header(server):

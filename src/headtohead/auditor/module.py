@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headtohead.auditor.subject import DROP_NAMES, KEEP_NAMES, Subject, unwrap
+from headtohead.auditor.masks import DROP_NAMES, KEEP_NAMES, mask_argument, with_accepted_type
+from headtohead.auditor.subject import Subject, unwrap
 from headtohead.auditor.trace import token_embeddings
 from headtohead.errors import InputError, describe
 
@@ -127,8 +128,7 @@ def _forward_arguments(model: nn.Module, name: str) -> tuple[str | None, str | N
                 f"{name}.forward needs '{p.name}' besides the ids: give it a default, or audit a wrapper class"
             )
     names = [p.name for p in parameters]
-    mask = next((n for n in names if n in KEEP_NAMES + DROP_NAMES), None)
-    return mask, next((n for n in names if n in CACHE_NAMES), None)
+    return mask_argument(model), next((n for n in names if n in CACHE_NAMES), None)
 
 
 def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool, Tensor]:
@@ -206,13 +206,15 @@ def _find_mask(subject: Subject, model: nn.Module, mask: str | None) -> None:
     ids = subject.text(2)
     keep = torch.ones_like(ids, dtype=torch.bool)
     keep[:, -1:] = ids.shape[1] == 1
-    for mask_type in (torch.bool, torch.long, torch.float32):
-        subject.mask, subject.mask_type = mask, mask_type
-        try:
-            subject.outputs(model, ids, keep)
-            return
-        except Exception:  # the user's code refuses this type
-            subject.mask = None
+
+    def call(kind: torch.dtype) -> None:
+        subject.mask, subject.mask_type = mask, kind
+        subject.outputs(model, ids, keep)
+
+    try:
+        with_accepted_type(call)
+    except Exception:  # the user's code refuses each type
+        subject.mask = None
 
 
 def _options(cls: Callable[..., nn.Module], given: dict[str, Any]) -> dict[str, Any]:

@@ -5,18 +5,21 @@ The auditor cannot know that a residual connection was intended, or which scale.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from headtohead.auditor.matching import Layout, Slot, difference, heads_of, layouts, role_of, size, slots
+from headtohead.auditor.masks import lengths_mask, mask_argument, mask_value, with_accepted_type
 from headtohead.auditor.report import Broken, Check, DoesNotApply
-from headtohead.auditor.subject import Subject
+from headtohead.auditor.subject import Subject, unwrap
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-3}  # relative; a wrong scale changes outputs by tenths
 _OF_ATTENTION = re.compile("qkv|in_proj")
@@ -53,10 +56,11 @@ def compare(
     other: Sequence[Slot],
     outputs: Outputs,
     heads: int | None,
+    keep: Tensor | None = None,
 ) -> Comparison:
     """Copy the weights of the reference in every likely way until the other module gives the wanted outputs.
 
-    Biases that the reference lacks are set to zero.
+    Biases that the reference lacks are set to zero. Outputs at padding, where `keep` (B, T) is False, do not count.
     """
     extra = _extra_biases(reference, other)
     without = {slot.name.rpartition(".")[0] for slot in extra}
@@ -78,7 +82,7 @@ def compare(
         tried += 1
         if out.shape != wanted.shape:
             return Comparison("different", f"its outputs have the shape {tuple(out.shape)}, not {tuple(wanted.shape)}")
-        gap = _gap(out, wanted)
+        gap = _gap(*(_real(x, keep) for x in (out, wanted)))
         if gap <= TOLERANCE.get(out.dtype, 2e-3):
             also = f"; {len(extra)} biases that the reference lacks were set to zero" if extra else ""
             return Comparison("equal", f"equal outputs with the reference's weights{also}", layout)
@@ -97,6 +101,41 @@ def _gap(out: Tensor, wanted: Tensor) -> float:
     if not torch.isfinite(out).all():
         return float("inf")
     return float((out - wanted).abs().max() / wanted.std().clamp(min=1e-9))
+
+
+def _real(out: Tensor, keep: Tensor | None) -> Tensor:
+    """The outputs at real tokens, if there is an output at every token."""
+    return out if keep is None or out.shape[:2] != keep.shape else out[keep]
+
+
+@dataclass
+class Reference:
+    """A reference with perturbed weights, and its outputs."""
+
+    model: nn.Module
+    weights: dict[str, Tensor]
+    mask: str | None  # the padding mask among the arguments of `forward`
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Reference:
+        """Perturb the weights of a reference, in place."""
+        model.double().eval()
+        weights = perturbed_weights(model)
+        load(model, weights)
+        return cls(model, weights, mask_argument(model))
+
+    def outputs(self, ids: Tensor, keep: Tensor | None) -> Tensor:
+        """The outputs with these real tokens; None: all are real, and the mask is given only if the model needs it."""
+        needed = self.mask and inspect.signature(self.model.forward).parameters[self.mask].default is Parameter.empty
+        if self.mask is None or (keep is None and not needed):
+            return self._called(ids)
+        name, real = self.mask, torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
+        return with_accepted_type(lambda kind: self._called(ids, **{name: mask_value(name, real, kind)}))[1]
+
+    def _called(self, ids: Tensor, **mask: Tensor) -> Tensor:
+        torch.manual_seed(2)
+        with torch.no_grad():
+            return unwrap(self.model(ids, **mask))
 
 
 def _extra_biases(reference: Sequence[Slot], other: Sequence[Slot]) -> list[Slot]:
@@ -118,20 +157,20 @@ def against(build: Callable[[], nn.Module]) -> Check[Subject]:
 
     def run(s: Subject) -> str:
         torch.manual_seed(0)
-        reference = build().double().eval()
-        weights = perturbed_weights(reference)
-        _load(reference, weights)
-        ids = s.text(4)
-        with torch.no_grad():
-            wanted = s.call(reference, ids)
+        reference = Reference.of(build())
+        ids, keep = s.text(4), None
+        if s.mask is not None and reference.mask is not None:
+            keep = lengths_mask(*ids.shape)
+            ids = ids.where(keep, s.pad)
+        wanted = reference.outputs(ids, keep)
         model = s.cast(s.fresh()).eval()
 
         def outputs(given: dict[str, Tensor]) -> Tensor:
-            _load(model, given)
-            return s.outputs(model, ids)
+            load(model, given)
+            return s.outputs(model, ids, keep)
 
-        heads = heads_of(reference) or heads_of(model)
-        found = compare(slots(reference), weights, wanted, slots(model), outputs, heads)
+        heads = heads_of(reference.model) or heads_of(model)
+        found = compare(slots(reference.model), reference.weights, wanted, slots(model), outputs, heads, keep)
         if found.verdict == "different":
             raise Broken(found.says)
         if found.verdict == "cannot be copied":
@@ -146,7 +185,8 @@ def against(build: Callable[[], nn.Module]) -> Check[Subject]:
     )
 
 
-def _load(model: nn.Module, weights: dict[str, Tensor]) -> None:
+def load(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Set the weights of a module by name."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if name in weights:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headtohead.auditor.masks import mask_value
 from headtohead.auditor.trace import CastsDown, DropoutOff, token_embeddings
 from headtohead.errors import InputError
 from headtohead.model.spec import ModelSpec
@@ -23,9 +24,6 @@ from headtohead.model.transformer import Classifier, LanguageModel
 
 Mode = Literal["evaluation", "training"]
 T = TypeVar("T")
-
-KEEP_NAMES = ("keep", "mask", "attention_mask")  # true at real tokens
-DROP_NAMES = ("key_padding_mask", "padding_mask", "pad_mask", "src_key_padding_mask")  # true at padding
 
 
 @dataclass
@@ -172,8 +170,7 @@ class Subject:
         _seed(seed)
         if self.mask is not None and (keep is not None or self.mask_required):
             keep = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
-            value = ~keep if self.mask in DROP_NAMES else keep
-            extra[self.mask] = value.to(self.mask_type)
+            extra[self.mask] = mask_value(self.mask, keep, self.mask_type)
         return unwrap(model(ids, **extra))
 
     def outputs(self, model: nn.Module, ids: Tensor, keep: Tensor | None = None) -> Tensor:

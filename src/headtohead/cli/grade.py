@@ -60,8 +60,6 @@ def grade(
     import torch
 
     torch.set_num_threads(1)
-    from rich.progress import track
-
     from headtohead.disk.writing import write_whole
     from headtohead.display.visible import visible
     from headtohead.grading import grade_class, read_rubric, submissions_in
@@ -74,15 +72,14 @@ def grade(
         from headtohead.errors import InputError
 
         raise InputError(f"no submission {submission}: give a folder or a .zip file")
-    todo = submissions_in(submission) if whole_class else [submission]
-    errors = console(stderr=True)
+    if whole_class:
+        _grade_class(submissions_in(submission), read, jobs or os.cpu_count() or 1, to_csv, html, as_json)
+        return
     if within is not None:
         _grade_within(submission, read, within, out, as_json)
         return
-    found = grade_class(todo, read, jobs or os.cpu_count() or 1)
-    bar = track(found, total=len(todo), description="grading", console=errors, disable=not errors.is_terminal)
-    grades = list(bar)
-    if not whole_class and grades[0].error:
+    grades = list(grade_class([submission], read))
+    if grades[0].error:
         from headtohead.errors import InputError
 
         raise InputError(grades[0].error)
@@ -95,9 +92,7 @@ def grade(
             write_whole(path, visible(text))
             print(f"wrote {path}", file=sys.stderr)
     if as_json:
-        print_json([one.to_json() for one in grades] if whole_class else grades[0].to_json())
-    elif whole_class:
-        _show_class(grades)
+        print_json(grades[0].to_json())
     else:
         _show(grades[0])
 
@@ -127,6 +122,53 @@ def _write(
         print(
             f"put c.ExecutePreprocessor.timeout = {seconds + 60:.0f} into nbgrader_config.py: its default is 30 seconds"
         )
+
+
+def _grade_class(
+    todo: list[Path], rubric: Rubric, jobs: int, to_csv: Path | None, html: Path | None, as_json: bool
+) -> None:
+    """Grade a class. What is finished is told and kept at once, so that an interruption loses only what was running."""
+    import signal
+    from contextlib import closing
+    from functools import partial
+
+    from headtohead.disk.writing import write_whole
+    from headtohead.display.visible import visible
+    from headtohead.grading import as_graded
+    from headtohead.grading.formats import as_csv, page
+
+    done: dict[int, Grade] = {}
+    stopped = False
+    try:
+        with closing(as_graded(todo, rubric, jobs)) as found:
+            for place, one in found:
+                done[place] = one
+                if to_csv is not None:
+                    write_whole(to_csv, visible(as_csv(_in_order(done))))
+                said = one.error or f"{one.points:g} of {one.out_of:g} points, {one.seconds:.0f} s"
+                print(visible(f"{len(done)} of {len(todo)}  {one.submission}: {said}"), file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while files are written
+        stopped = True
+    grades, written = _in_order(done), []
+    for path, text in ((to_csv, as_csv), (html, partial(page, title=rubric.title))):
+        if path is not None and grades:
+            write_whole(path, visible(text(grades)))
+            written.append(str(path))
+    if stopped:
+        kept = f"Their points are in {' and '.join(written)}." if written else "No points are kept."
+        print(f"h2h: stopped after {len(done)} of {len(todo)} submissions. {kept}", file=sys.stderr)
+        raise typer.Exit(130)
+    for name in written:
+        print(f"wrote {name}", file=sys.stderr)
+    if as_json:
+        print_json([one.to_json() for one in grades])
+    else:
+        _show_class(grades)
+
+
+def _in_order(done: dict[int, Grade]) -> list[Grade]:
+    return [done[place] for place in sorted(done)]
 
 
 def _grade_within(submission: Path, rubric: Rubric, seconds: float, out: Path | None, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
-from headtohead.grading.grade import Grade, Scored, grade_class, submissions_in
+from headtohead.grading.grade import Grade, Scored, as_graded, grade_class, submissions_in
 from headtohead.grading.grade import grade as _grade
 from headtohead.grading.rubric import Rubric, read_rubric
 from headtohead.grading.scoring import points, reached
@@ -18,6 +18,7 @@ __all__ = [
     "Grade",
     "Rubric",
     "Scored",
+    "as_graded",
     "grade",
     "grade_class",
     "points",

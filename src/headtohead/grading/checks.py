@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headtohead.auditor.masks import lengths_mask
 from headtohead.auditor.matching import Slot, heads_of, slots
-from headtohead.auditor.reference import compare, perturbed_weights
-from headtohead.auditor.subject import unwrap
+from headtohead.auditor.reference import Reference, compare
 from headtohead.errors import InputError, failure
 from headtohead.grading.rubric import Item, Part, Rubric, solution_file
 from headtohead.grading.tasks import make_task
@@ -53,25 +53,23 @@ class Judge:
     def ask(self, do: str, arrays: Mapping[str, np.ndarray] | None = None, **more: Any) -> tuple[Any, dict[str, Any]]:
         return self.work.ask({"do": do, **more}, arrays)
 
-    def build(self, double: np.ndarray | None = None) -> Any:
+    def build(self, double: Mapping[str, np.ndarray] | None = None) -> Any:
         """Build the model; with texts, in double precision if they work in it."""
-        arrays = None if double is None else {"ids": double}
-        return self.ask("build", arrays, arguments=dict(self.part.arguments), seed=self.rubric.seed)[0]
+        return self.ask("build", double, arguments=dict(self.part.arguments), seed=self.rubric.seed)[0]
 
     @cached_property
     def solution(self) -> Any:
         return reference_of(str(self.rubric.folder), self.part.reference)
 
-    def reference(self, *, double: bool = False) -> nn.Module:
+    def reference(self) -> nn.Module:
         torch.manual_seed(self.rubric.seed)
         try:
-            model = self.solution(**self.part.arguments)
+            return self.solution(**self.part.arguments).eval()  # type: ignore[no-any-return]
         except Exception as error:
             said = failure(error).splitlines()[0]
             raise InputError(
                 f"the reference {self.part.reference} cannot be built: {said}; correct the rubric"
             ) from None
-        return (model.double() if double else model).eval()
 
     def ids(self, rows: int, length: int, seed: int = 0) -> np.ndarray:
         """Hidden texts: the students do not know the rubric's seed."""
@@ -156,33 +154,28 @@ def check_parameters(judge: Judge, item: Item) -> Verdict:
 
 def check_reference(judge: Judge, _item: Item) -> Verdict:
     """The outputs of the solution, with its weights copied by shape and order; else trained alike."""
-    reference = judge.reference(double=True)
-    weights = perturbed_weights(reference)
-    _load(reference, weights)
-    length = max(2, judge.block - 3)
-    ids = judge.ids(4, length)
-    with torch.no_grad():
-        wanted = unwrap(reference(torch.from_numpy(ids)))
-    built = judge.build(double=ids)
+    reference = Reference.of(judge.reference())
+    ids = judge.ids(4, max(2, judge.block - 3))
+    texts, keep = {"ids": ids}, None
+    padded = lengths_mask(*ids.shape).numpy()
+    with_padding = {"ids": np.where(padded, ids, 0), "mask": padded}
+    built = judge.build(double=with_padding if reference.mask else texts)
+    if reference.mask and built["mask"]:  # both take a mask
+        texts, keep = with_padding, torch.from_numpy(padded)
+    wanted = reference.outputs(torch.from_numpy(texts["ids"]), keep)
     theirs = [Slot(name, tuple(shape), kind, biased) for name, shape, kind, biased in built["slots"]]
 
     def outputs(given: dict[str, Tensor]) -> Tensor:
         judge.ask("load", {name: value.numpy() for name, value in given.items()})
-        return torch.from_numpy(judge.ask("run", {"ids": ids})[1]["out"])
+        return torch.from_numpy(judge.ask("run", texts)[1]["out"])
 
-    heads = heads_of(reference) or built["heads"]
-    found = compare(slots(reference), weights, wanted, theirs, outputs, heads)
+    heads = heads_of(reference.model) or built["heads"]
+    found = compare(slots(reference.model), reference.weights, wanted, theirs, outputs, heads, keep)
     if found.verdict == "equal":
         return passed()
     if found.verdict == "different":
         return failed(found.says)
     return _trained_alike(judge, found.says)
-
-
-def _load(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            p.copy_(weights[name])
 
 
 def _trained_alike(judge: Judge, why: str) -> Verdict:

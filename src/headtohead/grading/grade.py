@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from headtohead.grading.checks import CHECKS, Judge, Verdict, failed
 from headtohead.grading.rubric import Item, Part, Rubric
 from headtohead.grading.submission import Submission, read_submission, unpacked
 from headtohead.sandbox import Ended, Limits, Nursery, protections
-from headtohead.sandbox.batch import in_order
+from headtohead.sandbox.batch import as_finished, in_order
 
 IMPORTS = ("headtohead.grading.student", "headtohead.parts", "torch._dynamo")
 LESS = 5  # times less time for the other checks of a part after one of them ran out of time
@@ -59,6 +59,11 @@ class Grade:
     @property
     def out_of(self) -> float:
         return round(sum(item.out_of for item in self.items), 2)
+
+    @property
+    def seconds(self) -> float:
+        """Time that the checks took."""
+        return round(sum(item.seconds for item in self.items), 2)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -200,9 +205,18 @@ def submissions_in(folder: Path) -> list[Path]:
 
 
 def grade_class(submissions: Sequence[Path], rubric: Rubric, jobs: int = 1) -> Iterator[Grade]:
-    """Grade many submissions, some at the same time, and yield each in order when it is done."""
+    """Grade many submissions, some at the same time, and yield each in order when it and those before it are done."""
     _needs_imports(rubric)
+    return in_order(submissions, _in_class(rubric), (*IMPORTS, *rubric.imports), jobs)
 
+
+def as_graded(submissions: Sequence[Path], rubric: Rubric, jobs: int = 1) -> Generator[tuple[int, Grade]]:
+    """Grade many submissions, some at the same time, and yield each with its place as soon as it is done."""
+    _needs_imports(rubric)
+    return as_finished(submissions, _in_class(rubric), (*IMPORTS, *rubric.imports), jobs)
+
+
+def _in_class(rubric: Rubric) -> Callable[[Path, Nursery], Grade]:
     def run(path: Path, nursery: Nursery) -> Grade:
         try:
             return grade(path, rubric, nursery)
@@ -212,7 +226,7 @@ def grade_class(submissions: Sequence[Path], rubric: Rubric, jobs: int = 1) -> I
             said = f"it could not be graded, grade it by hand: {failure(error, ours=True).splitlines()[0]}"
             return Grade(path.name, rubric.title, _nothing(rubric), (), said)
 
-    return in_order(submissions, run, (*IMPORTS, *rubric.imports), jobs)
+    return run
 
 
 def _nothing(rubric: Rubric) -> tuple[Scored, ...]:

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.auditor import CHECKS, Claims, examine
+from headtohead.auditor.masks import mask_argument, mask_value, with_accepted_type
 from headtohead.auditor.matching import heads_of, slots
 from headtohead.auditor.module import CACHE_NAMES, from_module
-from headtohead.auditor.subject import DROP_NAMES, KEEP_NAMES, unwrap
+from headtohead.auditor.subject import unwrap
 from headtohead.errors import InputError
 from headtohead.grading.finding import arguments_for, find_object
 from headtohead.grading.integrity import changes, snapshot
@@ -49,6 +50,7 @@ class Student:
         self.model: Any = None
         self.name = ""
         self.arguments: dict[str, Any] = {}
+        self.mask_type: torch.dtype | None = None  # that the model accepts; None: not known yet
 
     # -- find and build ------------------------------------------------------------------------------------------------
 
@@ -74,7 +76,9 @@ class Student:
         found = slots(self.model)
         trained = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         described = [[s.name, list(s.shape), s.kind, s.biased] for s in found]
-        return {"notes": notes, "slots": described, "trained": trained, "heads": heads_of(self.model)}, None
+        mask = mask_argument(self.model)
+        given = {"notes": notes, "slots": described, "trained": trained, "heads": heads_of(self.model), "mask": mask}
+        return given, None
 
     def _works_in_double(self, arrays: Arrays) -> bool:
         single, double = self.model.eval(), copy.deepcopy(self.model).double()
@@ -121,12 +125,22 @@ class Student:
 
     def _called(self, arrays: Arrays) -> Tensor:
         ids = torch.from_numpy(arrays["ids"])
-        given = {}
-        if "mask" in arrays and (name := _argument(self.model, (*KEEP_NAMES, *DROP_NAMES))):
-            mask = torch.from_numpy(arrays["mask"])
-            given[name] = ~mask if name in DROP_NAMES else mask
+        name = mask_argument(self.model)
+        if "mask" not in arrays or name is None:
+            return self._called_with(ids)
+        keep = torch.from_numpy(arrays["mask"])
+
+        def call(kind: torch.dtype) -> Tensor:
+            return self._called_with(ids, **{name: mask_value(name, keep, kind)})
+
+        if self.mask_type is None:
+            self.mask_type, out = with_accepted_type(call)
+            return out
+        return call(self.mask_type)
+
+    def _called_with(self, ids: Tensor, **mask: Tensor) -> Tensor:
         _seed(2)
-        return unwrap(self.model(ids, **given))
+        return unwrap(self.model(ids, **mask))
 
     def do_cached(self, arrays: Arrays, pieces: list[int]) -> tuple[Any, Arrays]:
         """Feed a text in pieces with the cache that the model fills."""

@@ -1,8 +1,9 @@
 """Who may talk to the server, and what its pages may load.
 
 The server answers only to addresses that it was started for (against DNS rebinding) and to a browser that has its
-token: from the URL that `h2h serve` prints, then from a cookie that other sites cannot send. Requests that change
-something also need a header that no other site's page can set. Pages load nothing from anywhere else.
+token: from the URL that `h2h serve` prints, then from a cookie that other sites cannot send. Requests whose origin is a
+page of another site are refused. Requests that change something also need a header that no other site's page can set.
+Pages load nothing from anywhere else.
 """
 
 from __future__ import annotations
@@ -186,13 +187,13 @@ class Guard:
         if not self.access.knows_host(host):
             known = ", ".join(self.access.hosts)
             return 421, f"this server answers to {known} only: open it there, or start it with --allow-host"
-        if scope["method"] in ("GET", "HEAD"):
-            return None
-        if scope["method"] != "POST":
+        if scope["method"] not in ("GET", "HEAD", "POST"):
             return 405, "this server takes GET and POST only"
         origin = headers.get("origin")
         if origin is not None and not self.access.knows_origin(origin, host):
             return 403, "the request comes from a page of another site"
+        if scope["method"] != "POST":
+            return None
         if scope["path"] == ENTER:  # a form cannot set headers; browsers say where it comes from
             return None if origin is not None else (403, "the request does not say from which page it comes")
         if HEADER not in headers:
