@@ -72,7 +72,9 @@ def test_another_way_to_write_it_is_equal(fuse: str) -> None:
     assert found(fuse=fuse) == ("proved", "equal outputs with the reference's weights")
 
 
-@pytest.mark.parametrize("changed", [{"scale": "width"}, {"residual": False}, {"activation": nn.GELU}, {"pooled": "all"}])
+@pytest.mark.parametrize(
+    "changed", [{"scale": "width"}, {"residual": False}, {"activation": nn.GELU}, {"pooled": "all"}]
+)
 def test_another_architecture_is_not_equal(changed: dict[str, object]) -> None:
     status, evidence = found(**changed)
     assert status == "broken"

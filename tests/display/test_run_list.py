@@ -59,7 +59,7 @@ def test_a_wide_terminal_cuts_nothing() -> None:
     line = next(line for line in out.splitlines() if line.startswith("cccccccc"))
     assert re.split(" {2,}", line) == [
         *("cccccccc", "stopped", "lm", "sotu", "7"),
-        "position=Rope(theta=500.0), pattern=(Causal & Local(window=4))",
+        "position=Rope(theta=500), pattern=Causal & Local(window=4)",
     ]
     assert "limit=5, epochs=3" in out
     assert "loss 2.7" in out

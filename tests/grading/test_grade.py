@@ -153,7 +153,10 @@ def test_code_that_fails_gets_no_points_and_one_line(text: str, says: str, grade
 @pytest.mark.parametrize(
     "changes",
     [
-        [("mask=None", "key_padding_mask=None"), ("        if mask is None", "        mask = ~key_padding_mask\n        if mask is None")],
+        [
+            ("mask=None", "key_padding_mask=None"),
+            ("        if mask is None", "        mask = ~key_padding_mask\n        if mask is None"),
+        ],
         [("mask = mask.bool()", "mask = (1 - mask) == 0")],  # refuses masks of type bool
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headtohead import Causal, Local, RMSNorm
 from headtohead.outcome.outcome import load_outcome
 from headtohead.report import facts
 from headtohead.report.number_text import far_off
@@ -37,21 +38,23 @@ def test_a_knob_of_the_same_part_is_named_by_its_path(home: Path):
     assert {s.path for s in found["two"]} == {"model.position.theta", "train.batch"}
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ({"kind": "Rope", "theta": 10000.0}, "Rope(theta=10000)"),
-        ({"kind": "Causal"}, "Causal"),
-        ({"kind": "And", "left": {"kind": "Causal"}, "right": {"kind": "Local", "window": 8}}, None),
-        ([1, 2], "(1, 2)"),
-        (None, "none"),
-        (True, "yes"),
-        (0.1, "0.1"),
-        ({}, "none"),
-    ],
-)
-def test_values_are_written_in_short_form(value, says):
-    assert facts.written(value) == (says or "And(left=Causal, right=Local(window=8))")
+def test_patterns_show_their_window_and_norms_no_usual_knobs(home: Path):
+    outcome = stored(home, {"window": 0.0, "norm": 0.0})
+    _, window, norm = outcome.record.tables[0].arms
+    window.spec["model"]["pattern"] = (Causal() & Local(8)).to_json()
+    norm.spec["model"]["norm"] = RMSNorm().to_json()
+    found = facts.configurations(outcome, "")
+    assert ("model.pattern", "Causal", "Causal & Local(window=8)") in found["window"]
+    assert ("model.norm", "LayerNorm", "RMSNorm") in found["norm"]
+    assert dict(facts.control_settings(outcome, ""))["model.norm"] == "LayerNorm(eps=1e-05, bias=yes)"
+
+
+def test_a_knob_that_an_old_run_does_not_name_has_its_default(home: Path):
+    outcome = stored(home, {"one": 0.0})
+    control, arm = outcome.record.tables[0].arms
+    del control.spec["model"]["dropout"]
+    arm.spec["model"]["dropout"] = 0.5
+    assert ("model.dropout", "0", "0.5") in facts.configurations(outcome, "")["one"]
 
 
 def test_failures_are_listed_by_arm_and_reason(home: Path):

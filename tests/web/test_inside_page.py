@@ -71,6 +71,19 @@ def test_a_head_is_enlarged_read_and_silenced(browser, server: Served, insides: 
         assert "ops=" not in page.url
 
 
+def test_fields_of_one_row_begin_at_the_same_height(browser, server: Served):
+    with opened(browser, server, f"/pair?text={TEXT}", width=1280) as page:
+        page.get_by_role("button", name="Head 1.0").wait_for()
+        for width in (1280, 1100, 1000, 900, 760):
+            page.set_viewport_size({"width": width, "height": 800})
+            boxes = [one.bounding_box() for one in page.locator(".choices .field:visible").all()]
+            assert len(boxes) == 5
+            for one in boxes:
+                for other in boxes:
+                    apart = one["y"] + one["height"] <= other["y"] or other["y"] + other["height"] <= one["y"]
+                    assert apart or abs(one["y"] - other["y"]) < 1, (width, boxes)
+
+
 def test_two_steps_of_one_run_and_the_training_is_played(browser, server: Served):
     with opened(browser, server, f"/pair?how=steps&left=Rope&from=0&text={TEXT}") as page:
         shown(page, "Rope, step 0", "section[aria-label=Predictions]")

@@ -16,8 +16,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from headtohead.auditor.matching import Layout, Slot, difference, heads_of, layouts, role_of, size, slots
 from headtohead.auditor.masks import lengths_mask, mask_argument, mask_value, with_accepted_type
+from headtohead.auditor.matching import Layout, Slot, difference, heads_of, layouts, role_of, size, slots
 from headtohead.auditor.report import Broken, Check, DoesNotApply
 from headtohead.auditor.subject import Subject, unwrap
 

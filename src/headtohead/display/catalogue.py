@@ -26,6 +26,7 @@ class Form:
     family: str  # of a part; empty for other specs
     knobs: dict[str, Json]  # name → default
     notation: str  # as `Spec.notation`
+    shown: list[str]  # knobs that readers see at their default too
     name: str  # of a corpus, as given to --data
 
 
@@ -90,8 +91,8 @@ class Catalogue:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    def differences(self, arm: Json) -> dict[str, str]:
-        """How an arm differs from the default arm of its task on the same corpus: text forms by path."""
+    def differences(self, arm: Json) -> dict[str, Json]:
+        """How an arm differs from the default arm of its task on the same corpus: values by path."""
         try:
             usual = self.arms[arm["task"]]
             usual = {**usual, "data": {**usual["data"], "corpus": arm["data"]["corpus"]}}
@@ -99,11 +100,11 @@ class Catalogue:
             raise InputError("run.json does not hold a run's spec: it was not written by headtohead") from None
         return self._differences(usual, arm, "")
 
-    def _differences(self, left: Json, right: Json, path: str) -> dict[str, str]:
+    def _differences(self, left: Json, right: Json, path: str) -> dict[str, Json]:
         alike = is_spec(left) and is_spec(right) and all(left.get(k) == right.get(k) for k in ("kind", "source"))
         if not alike:
-            return {} if left == right else {path: self.text(right)}
-        found: dict[str, str] = {}
+            return {} if left == right else {path: right}
+        found: dict[str, Json] = {}
         for name in (*left, *(k for k in right if k not in left)):
             if name in right and name not in ORIGIN:  # a knob that an old run does not name has its default
                 found |= self._differences(left.get(name), right[name], f"{path}.{name}".lstrip("."))
@@ -158,6 +159,7 @@ def _make() -> Json:
                 "family": getattr(cls, "family", ""),
                 "knobs": {k.name: spec.encode(k.default) for k in spec.knobs(cls)},
                 "notation": cls.notation,
+                "shown": spec.always_shown(cls),
                 "name": name if isinstance(name := getattr(cls, "name", ""), str) else "",
             }
             for kind, cls in classes.items()

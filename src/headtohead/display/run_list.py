@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from headtohead.display.catalogue import Catalogue, Json, catalogue, is_spec
+from headtohead.display.shown import shown
 from headtohead.display.training_screen import figures
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import main_figure
@@ -69,8 +70,8 @@ def _described(record: store.Record, state: str, known: Catalogue) -> Listed:
         unset = {f"train.{k}" for k in ("steps", "epochs") if train.get(k) is None}  # the other one is given
     except (KeyError, TypeError, AttributeError):
         raise InputError("run.json does not hold a run's spec: it was not written by headtohead") from None
-    changed = {path: text for path, text in differs.items() if path not in unset}
-    more = "".join(f", {path}={text}" for path, text in changed.items())
+    changed = {path: value for path, value in differs.items() if path not in unset}
+    more = "".join(f", {path}={known.text(value)}" for path, value in changed.items())
     values = result.values if result else {}
     held = {k: v for k, v in values.items() if not k.startswith("train/")}
     row = {
@@ -82,7 +83,7 @@ def _described(record: store.Record, state: str, known: Catalogue) -> Listed:
         "corpus": name,
         "seed": seed,
         "steps": result.steps if result else None,
-        "differs": differs,
+        "differs": {path: known.text(value) for path, value in differs.items()},
         "values": values,
     }
     where = PurePath(corpus.get("path") or name).name
@@ -90,12 +91,12 @@ def _described(record: store.Record, state: str, known: Catalogue) -> Listed:
     return Listed(row, said, cells)
 
 
-def _short(changed: dict[str, str]) -> str:
-    """position=Rope, optimizer.lr=0.001: without the group and the empty parentheses."""
+def _short(changed: dict[str, Json]) -> str:
+    """position=Rope, optimizer.lr=0.001: without the group."""
     names = [path.partition(".")[2] or path for path in changed]
     twice = {name for name in names if names.count(name) > 1}
-    shown = (path if name in twice else name for path, name in zip(changed, names, strict=True))
-    return ", ".join(f"{name}={text.replace('()', '')}" for name, text in zip(shown, changed.values(), strict=True))
+    told = (path if name in twice else name for path, name in zip(changed, names, strict=True))
+    return ", ".join(f"{name}={shown(value)}" for name, value in zip(told, changed.values(), strict=True))
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------

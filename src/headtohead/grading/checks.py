@@ -64,7 +64,7 @@ class Judge:
     def reference(self) -> nn.Module:
         torch.manual_seed(self.rubric.seed)
         try:
-            return self.solution(**self.part.arguments).eval()  # type: ignore[no-any-return]
+            return self.solution(**self.part.arguments).eval()
         except Exception as error:
             said = failure(error).splitlines()[0]
             raise InputError(

@@ -62,7 +62,7 @@ class Local(Pattern):
     equation: ClassVar[str] = "allowed(i, j) = |i − j| < window"
     reference: ClassVar[str] = "Beltagy et al. 2020, Longformer"
 
-    window: int = knob(default=8, ge=1, help="positions seen on each side, including the token itself")
+    window: int = knob(default=8, ge=1, shown=True, help="positions seen on each side, including the token itself")
 
     def allowed(self, i: Any, j: Any) -> Any:
         return (i - j < self.window) & (j - i < self.window)
@@ -74,8 +74,8 @@ class Sinks(Pattern):
     equation: ClassVar[str] = "allowed(i, j) = j < first  or  |i − j| < window"
     reference: ClassVar[str] = "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks"
 
-    first: int = knob(default=4, ge=1, help="tokens at the start that every token sees")
-    window: int = knob(default=8, ge=1, help="positions seen on each side, including the token itself")
+    first: int = knob(default=4, ge=1, shown=True, help="tokens at the start that every token sees")
+    window: int = knob(default=8, ge=1, shown=True, help="positions seen on each side, including the token itself")
 
     def allowed(self, i: Any, j: Any) -> Any:
         return (j < self.first) | ((i - j < self.window) & (j - i < self.window))
@@ -87,7 +87,7 @@ class Prefix(Pattern):
     equation: ClassVar[str] = "allowed(i, j) = j < n"
     reference: ClassVar[str] = "Raffel et al. 2020, Exploring the Limits of Transfer Learning, section 3.2.1"
 
-    n: int = knob(default=4, ge=1, help="length of the prefix")
+    n: int = knob(default=4, ge=1, shown=True, help="length of the prefix")
 
     def allowed(self, i: Any, j: Any) -> Any:
         return (j < self.n) & (i >= 0)

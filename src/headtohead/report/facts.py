@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headtohead.display.catalogue import ORIGIN, catalogue, is_spec
+from headtohead.display.shown import shown
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import sets_of
 from headtohead.outcome.outcome import Outcome, RunRow
@@ -20,7 +22,6 @@ from headtohead.run.results import Environment
 from headtohead.run.store import Record
 from headtohead.run.studies import ArmRecord
 
-ORIGIN = ("kind", "file", "source")  # keys of a part that are no knobs
 MOST_CLASSES = 12  # of a confusion matrix; more cannot be read
 MOST_MATRICES = 8
 
@@ -38,8 +39,7 @@ def configurations(outcome: Outcome, title: str) -> dict[str, list[Setting]]:
     control, *arms = _arms(outcome, title)
     found = {}
     for arm in arms:
-        settings = _differences(control.spec, arm.spec)
-        found[arm.name] = [s._replace(arm=arm.differs.get(s.path, s.arm)) for s in settings]
+        found[arm.name] = list(_differences(control.spec, arm.spec))
     return found
 
 
@@ -49,30 +49,21 @@ def _arms(outcome: Outcome, title: str) -> tuple[ArmRecord, ...]:
 
 def _differences(one: dict[str, Any], other: dict[str, Any], path: str = "") -> Iterator[Setting]:
     """Settings that differ, by path. Parts of different kinds are one difference."""
+    form = catalogue().form(one) if is_spec(one) else None
+    usual = form.knobs if form else {}  # a knob that is not in the JSON has its default
     for name in dict.fromkeys([*one, *other]):
-        a, b, here = one.get(name), other.get(name), f"{path}.{name}".lstrip(".")
+        a, b = (given.get(name, usual.get(name)) for given in (one, other))
+        here = f"{path}.{name}".lstrip(".")
         if name in ORIGIN or a == b:
             continue
         if isinstance(a, dict) and isinstance(b, dict) and a.get("kind") == b.get("kind"):
             yield from _differences(a, b, here)
         else:
-            yield Setting(here, written(a), written(b))
-
-
-def written(value: Any) -> str:
-    """A setting in text form: Rope(theta=10000), not its JSON."""
-    if isinstance(value, dict):
-        knobs = ", ".join(f"{k}={written(v)}" for k, v in value.items() if k not in ORIGIN)
-        return f"{value['kind']}({knobs})" if knobs and "kind" in value else str(value.get("kind", knobs or "none"))
-    if isinstance(value, list):
-        return f"({', '.join(map(written, value))})"
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "yes", False: "no"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+            yield Setting(here, shown(a), shown(b))
 
 
 def control_settings(outcome: Outcome, title: str) -> list[tuple[str, str]]:
-    """All settings of the control, by path."""
+    """All settings of the control, by path, with every knob."""
 
     def walk(value: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
         for name, inner in value.items():
@@ -80,7 +71,7 @@ def control_settings(outcome: Outcome, title: str) -> list[tuple[str, str]]:
             if isinstance(inner, dict) and any(isinstance(v, dict) for v in inner.values()):
                 yield from walk(inner, here)
             elif name not in ORIGIN:
-                yield here, written(inner)
+                yield here, shown(inner, whole=True)
 
     return list(walk(_arms(outcome, title)[0].spec, ""))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headtohead.display.shown import shown
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import FIGURES
 from headtohead.run import files
@@ -238,15 +239,4 @@ def _varied(values: list[Any], path: str) -> dict[str, list[str]]:
         deeper = {k: v for key in inner for k, v in _varied([v[key] for v in values], f"{path}.{key}").items()}
         if deeper:
             return deeper
-    return {path.removeprefix("."): [_text(value) for value in values]}
-
-
-def _text(value: Any) -> str:
-    """A part as it is typed, Causal & Local(8); a part of the user's own by its name, for its file is not loaded."""
-    if not isinstance(value, dict):
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    if '"source"' in json.dumps(value):
-        return str(value.get("kind", ""))
-    from headtohead.spec import Spec
-
-    return str(Spec.from_json(value)).removesuffix("()")
+    return {path.removeprefix("."): [shown(value) for value in values]}

@@ -59,12 +59,14 @@ def knob(
     lt: float | None = None,
     identity: bool = True,
     later: bool = False,
+    shown: bool = False,
 ) -> Any:
     """Declare one typed setting of a spec, with its default, bounds and a line of help. A knob with identity=False,
     such as a path, is left out of the spec's id. A knob with later=True was added after runs had been stored: it is
-    left out of JSON and id while it has its default, so that the ids of those runs stay."""
+    left out of JSON and id while it has its default, so that the ids of those runs stay. A knob with shown=True, such
+    as a window, is shown to readers at its default too: without it the name of the part says too little."""
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
-    told = {"help": help, "default": default, "bounds": bounds, "identity": identity, "later": later}
+    told = {"help": help, "default": default, "bounds": bounds, "identity": identity, "later": later, "shown": shown}
     if type(default).__hash__ is None:  # a list or a dict
         return dataclasses.field(default_factory=lambda: copy.deepcopy(default), metadata=told)
     return dataclasses.field(default=default, metadata=told)
@@ -323,6 +325,11 @@ def knobs(cls: type[Spec]) -> tuple[Knob, ...]:
         told = field.metadata
         settings.append(Knob(field.name, hints[field.name], told.get("default", field.default), told.get("help", "")))
     return tuple(settings)
+
+
+def always_shown(cls: type[Spec]) -> list[str]:
+    """Return the knobs that readers see at their default too."""
+    return [field.name for field in dataclasses.fields(cls) if field.metadata.get("shown")]
 
 
 def alternatives(spec: S) -> Iterator[tuple[str, S]]:

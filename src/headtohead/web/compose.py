@@ -17,6 +17,7 @@ from pydantic import Strict
 from starlette.routing import Route
 
 from headtohead.display.catalogue import Catalogue, catalogue, is_spec
+from headtohead.display.shown import shown
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import FIGURES, check_set
 from headtohead.run import files, store
@@ -181,12 +182,14 @@ class Asked:
         return {}
 
     def arms(self) -> list[dict[str, Any]]:
+        from headtohead.spec.spec import encode
+
         value = self.answer.values.get
         return [
             {
                 "name": v.name,
                 "differences": [
-                    {"path": d.path, "control": _text(d.left), "arm": _text(d.right)}
+                    {"path": d.path, "control": shown(encode(d.left)), "arm": shown(encode(d.right))}
                     for d in self.variants[0].arm.diff(v.arm)
                 ],
                 "size": value(size.key),
@@ -248,12 +251,6 @@ class Asked:
             minutes = None if None in taken else math.fsum(t or 0.0 for t in taken) / (os.cpu_count() or 1) / 60
             found.append({"pairs": pairs, "runs": len(runs), "new": len(new), "minutes": minutes})
         return found
-
-
-def _text(value: Any) -> str:
-    """Rope, Causal & Local: without empty parentheses."""
-    text = str(value).replace("()", "")
-    return text[1:-1] if text.startswith("(") and text.endswith(")") and text.count("(") == 1 else text
 
 
 # -- start -------------------------------------------------------------------------------------------------------------
