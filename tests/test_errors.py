@@ -81,7 +81,7 @@ def test_train_shows_where_a_wrong_shape_is_used(text: Path):
     done = h2h("train", "lm", "--data", text, *SMALL_OPTIONS, "--set", "model.position=bad.py:Wide", "--steps", 3)
     assert done.code == 2
     first, second = done.err.splitlines()
-    assert first.startswith("h2h: headtohead/model/attention.py:")
+    assert first.startswith("h2h: headtohead/parts/mixers/attention.py:")
     assert "RuntimeError: " in first
     assert second.startswith("    ")
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from headtohead import Classifier, Full, LanguageModel, ModelSpec, Part, families, load_file, parse
+from headtohead import Attention, Classifier, Full, InitSpec, LanguageModel, ModelSpec, Part, families, load_file, parse
 from headtohead.cli import app
 from helpers.registry import forgotten
 
@@ -25,7 +25,8 @@ import torch
 from torch import Tensor, nn
 
 from headtohead import (
-    FeedForward, Fusion, FusionHooks, Norm, Pattern, Pooling, Position, PositionHooks, Residual, knob
+    Convolution, ConvolutionHooks, FeedForward, Fusion, FusionHooks, Gate, GateHooks, Mixer, MixerHooks, Norm, Pattern,
+    Pooling, Position, PositionHooks, Residual, ScoreHooks, Scores, ValueHooks, Values, Weighting, WeightingHooks, knob
 )
 
 
@@ -127,6 +128,146 @@ class Single(FeedForward):
         return nn.Sequential(layer, nn.GELU())
 
 
+class Running(Mixer):
+    """The mean of all tokens so far, or of all tokens."""
+
+    equation: ClassVar[str] = "W · Σ_j≤i x_j / i"
+    reference: ClassVar[str] = "nobody"
+    uses: ClassVar[tuple[str, ...]] = ("pattern",)
+
+    bias: bool = knob(default=True, help="learn one")
+
+    def build(self, layer):
+        return RunningHooks(layer, self.bias)
+
+
+class RunningHooks(MixerHooks):
+    def __init__(self, layer, bias):
+        super().__init__()
+        self.out = nn.Linear(layer.dims.width, layer.dims.width, bias=bias)
+
+    def forward(self, x, mask, position, cache, memo):
+        texts = mask.texts(x)
+        allowed = mask.allowed[:, 0].to(x.dtype)  # (B|1, Tq, Tk)
+        if cache is not None:
+            seen = cache.states.get("seen")
+            texts = texts if seen is None else torch.cat([seen, texts], dim=1)
+            cache.states["seen"] = texts
+        mean = allowed @ texts / allowed.sum(dim=-1, keepdim=True)
+        return mask.like(self.out(mean), x)
+
+
+class Cube(Scores):
+    """Scores with a share of their cube."""
+
+    equation: ClassVar[str] = "s + share · s³"
+    reference: ClassVar[str] = "nobody"
+
+    share: float = knob(default=0.5, gt=0, help="of the cube")
+
+    def build(self, layer):
+        return CubeHooks(self.share)
+
+
+class CubeHooks(ScoreHooks):
+    def __init__(self, share):
+        super().__init__()
+        self.share = share
+
+    def forward(self, scores):
+        return scores + self.share * scores**3
+
+
+class Squares(Weighting):
+    """Softmax of twice the scores."""
+
+    equation: ClassVar[str] = "softmax(times · s)"
+    reference: ClassVar[str] = "nobody"
+    sums_to_one: ClassVar[bool] = True
+
+    times: float = knob(default=2.0, gt=0, help="factor")
+
+    def build(self, layer):
+        return SquaresHooks(self.times)
+
+
+class SquaresHooks(WeightingHooks):
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def forward(self, scores):
+        return (self.times * scores).softmax(dim=-1)
+
+
+class Louder(Values):
+    """Values times a learned number."""
+
+    equation: ClassVar[str] = "g · v"
+    reference: ClassVar[str] = "nobody"
+
+    def build(self, layer):
+        return LouderHooks(layer)
+
+
+class LouderHooks(ValueHooks):
+    def __init__(self, layer):
+        super().__init__()
+        self.gains = nn.Parameter(torch.ones(layer.kv_heads))
+
+    def forward(self, v, memo):
+        return v * self.gains[:, None, None]
+
+
+class Door(Gate):
+    """One learned number for each head."""
+
+    equation: ClassVar[str] = "sigmoid(g) · o"
+    reference: ClassVar[str] = "nobody"
+
+    start: float = knob(default=0.5, help="initial value of g")
+
+    def build(self, layer):
+        return DoorHooks(layer, self.start)
+
+
+class DoorHooks(GateHooks):
+    def __init__(self, layer, start):
+        super().__init__()
+        self.doors = nn.Parameter(torch.full((layer.dims.heads, 1, 1), start))
+
+    def forward(self, o, x, mask):
+        return o * self.doors.sigmoid()
+
+
+class Back(Convolution):
+    """A share of the token before, where the mixer begins."""
+
+    equation: ClassVar[str] = "x_t + share · x_(t−1)"
+    reference: ClassVar[str] = "nobody"
+
+    share: float = knob(default=0.5, gt=0, help="of the token before")
+
+    def before(self, site):
+        return 1 if site == "A" else 0
+
+    def build(self, layer, site, channels):
+        return BackHooks(self.share) if site == "A" else ConvolutionHooks()
+
+
+class BackHooks(ConvolutionHooks):
+    def __init__(self, share):
+        super().__init__()
+        self.share = share
+
+    def forward(self, x, mask, cache):
+        texts = mask.texts(x)
+        last = torch.zeros_like(texts[:, :1])
+        if cache is not None:
+            last, cache.states["back"] = cache.states.get("back", last), texts[:, -1:]
+        return mask.like(texts + self.share * torch.cat([last, texts[:, :-1]], dim=1), x)
+
+
 class Sum(Pooling):
     """The sum of the real tokens."""
 
@@ -145,6 +286,12 @@ NEW = {
     "residual": ("Halved", "share", 0.75),
     "feedforward": ("Single", "bias", False),
     "pooling": ("Sum", None, None),
+    "mixer": ("Running", "bias", False),
+    "scores": ("Cube", "share", 0.25),
+    "weighting": ("Squares", "times", 3.0),
+    "values": ("Louder", None, None),
+    "gate": ("Door", "start", 0.25),
+    "convolution": ("Back", "share", 0.25),
 }
 SMALL = ModelSpec(width=16, heads=4, layers=2, block=12)
 each = pytest.mark.parametrize("family", NEW)
@@ -214,7 +361,7 @@ def test_a_new_part_is_saved_and_loaded_by_another_process(file):
     parts = [parse(text_of(family)) for family in NEW]
     model = SMALL
     for family, part in zip(NEW, parts, strict=True):
-        model = model.set(family, part)
+        model = model.set(family, part + Attention() if family == "mixer" else part)  # attention uses the other parts
     code = """
 import json, sys
 from headtohead import Part, ModelSpec
@@ -263,7 +410,8 @@ def test_a_new_part_is_built_and_learns(file, family):
 def test_the_model_uses_a_new_part(file):
     load_file(file)
     ids = torch.randint(1, 19, (4, 12), generator=torch.Generator().manual_seed(0))
-    plain = Classifier(SMALL.set("pattern", Full()), vocab=19, classes=3)
+    strong = SMALL.set("pattern", Full()).set("init", InitSpec.torch())  # scores that differ from token to token
+    plain = Classifier(strong, vocab=19, classes=3)
     for family in NEW:
         changed = Classifier(plain.spec.set(family, text_of(family)), vocab=19, classes=3)
         with torch.no_grad():

@@ -19,12 +19,12 @@ from headtohead import (
     Alibi,
     Biases,
     Causal,
-    Concat,
     Dims,
     Disentangled,
     Full,
     Learned,
     Local,
+    ModelSpec,
     NoNorm,
     NoPosition,
     Pattern,
@@ -38,9 +38,10 @@ from headtohead import (
     explicit,
     families,
 )
-from headtohead.model.attention import Attention
-from headtohead.model.mask import Mask
+from headtohead.parts.mixers.attention import MultiHead
+from headtohead.parts.sequence.mask import Mask
 from headtohead.spec import is_builtin
+from helpers.models import attention_layer, memo_of
 
 Vector = list[float]
 
@@ -217,7 +218,7 @@ PATTERNS: dict[Pattern, Callable[[int, int], bool]] = {
 
 
 def by_loops(
-    layer: Attention, eq: Equation, allowed: Callable[[int, int], bool], e: list[list[Vector]]
+    layer: MultiHead, eq: Equation, allowed: Callable[[int, int], bool], e: list[list[Vector]]
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
     """What the heads say (B, H, T, d), the layer's output (B, T, D), and how many rows had nothing to look at."""
     group = layer.q.out_features // layer.k.out_features
@@ -258,7 +259,17 @@ def normed(norm: torch.nn.Module, x: Vector) -> Vector:
 def compare(position: Position, pattern: Pattern, kv_heads: int = H, qk_norm=NoNorm(), biases=Biases()) -> int:  # noqa: B008
     torch.manual_seed(0)
     part = position.build(DIMS)
-    layer = Attention(DIMS, LAYER, kv_heads=kv_heads, biases=biases, qk_norm=qk_norm, fusion=Concat(), dropout=0.0)
+    spec = ModelSpec(
+        width=DIMS.width,
+        heads=DIMS.heads,
+        head_width=DIMS.head_width,
+        layers=DIMS.layers,
+        block=DIMS.block,
+        kv_heads=kv_heads,
+        biases=biases,
+        qk_norm=qk_norm,
+    )
+    layer = attention_layer(spec, LAYER)
     for p in [*part.parameters(), *layer.parameters()]:
         torch.nn.init.normal_(p, std=0.6)
     part, layer = part.double().eval(), layer.double().eval()
@@ -274,9 +285,9 @@ def compare(position: Position, pattern: Pattern, kv_heads: int = H, qk_norm=NoN
     layer.fuse.register_forward_hook(lambda _module, _given, o: fused.append(o))
     with torch.no_grad():
         x = part.embed(e, i)
-        fast = layer(x, reach, part.layer(LAYER))
+        fast = layer(x, reach, part.layer(LAYER), None, memo_of(x))
         with explicit(layer):
-            slow = layer(x, reach, part.layer(LAYER))
+            slow = layer(x, reach, part.layer(LAYER), None, memo_of(x))
 
     for ours, o in zip((fast, slow), fused, strict=True):
         torch.testing.assert_close(o, heads, rtol=0, atol=eq.atol)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from headtohead import (
     Arm,
+    Attention,
     Byte,
     Causal,
     Classifier,
@@ -33,6 +34,8 @@ from headtohead import (
     Trained,
     families,
 )
+from headtohead.parts.mixers.attention import MultiHead
+from headtohead.parts.sequence.memo import Memo
 from headtohead.run.store import Record
 from headtohead.spec import alternatives, is_builtin
 
@@ -194,3 +197,15 @@ def places(model: nn.Module, *args: Tensor | None, **given: object) -> Tensor:
     finally:
         del model.trunk.position.embed
     return asked[0]
+
+
+def attention_layer(spec: ModelSpec = SMALL, n: int = 0) -> MultiHead:
+    """The attention module of one layer, with random weights of torch's own start."""
+    layer = Attention().build(spec.layer(n, VOCAB))
+    assert isinstance(layer, MultiHead)
+    return layer
+
+
+def memo_of(x: Tensor) -> Memo:
+    """What layers share in a forward pass on texts x (B, T, D)."""
+    return Memo(torch.zeros(x.shape[:2], dtype=torch.long), x)

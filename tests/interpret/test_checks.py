@@ -11,7 +11,7 @@ import torch
 from headtohead import Causal, Local, Prefix
 from headtohead.interpret import checks
 from headtohead.interpret.maps import attention
-from headtohead.model.attention import Attention
+from headtohead.parts.mixers.attention import MultiHead
 from helpers.models import SMALL, as_if_trained
 
 
@@ -21,12 +21,12 @@ def verdict_of(found, name):
 
 def planted(bug, monkeypatch):
     """A bug in the attention that maps are read from."""
-    plain = Attention._explicit
+    plain = MultiHead._explicit
 
     def explicit(self, q, k, v, bias, reach, scale):
         return plain(self, q, k, v, bias, bug(reach), scale)
 
-    monkeypatch.setattr(Attention, "_explicit", explicit)
+    monkeypatch.setattr(MultiHead, "_explicit", explicit)
     return attention(as_if_trained(SMALL.set("pattern", Causal() & Local(4))), "nine tok.")
 
 
@@ -92,8 +92,8 @@ def test_rows_that_do_not_sum_to_one_are_broken(monkeypatch):
 
 
 def test_a_fused_path_that_differs_is_broken(monkeypatch):
-    plain = Attention._sdpa
-    monkeypatch.setattr(Attention, "_sdpa", lambda self, q, *rest: plain(self, 1.1 * q, *rest))
+    plain = MultiHead._sdpa
+    monkeypatch.setattr(MultiHead, "_sdpa", lambda self, q, *rest: plain(self, 1.1 * q, *rest))
     found = attention(as_if_trained(), "nine tok.")
     assert verdict_of(found, "used").broken
 

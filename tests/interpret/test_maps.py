@@ -10,8 +10,8 @@ from headtohead import Full, InputError
 from headtohead.interpret import maps
 from headtohead.interpret.maps import attention
 from headtohead.interpret.summary import summary
-from headtohead.model.attention import Attention
 from headtohead.model.hooks import sdpa_weights
+from headtohead.parts.mixers.attention import MultiHead
 from helpers.models import as_if_trained, model_spec, variants
 
 IN_ATTENTION = ("position", "pattern", "fusion", "norm", "residual", "feedforward", "pooling")
@@ -62,7 +62,7 @@ def test_weights_of_the_fused_path_are_exact():
             expected[h, i, : i + 1] = scores.exp() / scores.exp().sum()
     name = next(iter(seen))
     torch.testing.assert_close(seen[name][0][0], expected, atol=1e-12, rtol=0)
-    assert not any("_sdpa" in vars(m) for m in model.modules() if isinstance(m, Attention)), "nothing is left behind"
+    assert not any("_sdpa" in vars(m) for m in model.modules() if isinstance(m, MultiHead)), "nothing is left behind"
 
 
 # -- the value ---------------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from headtohead import (
     capture,
     explicit,
 )
-from headtohead.model.attention import Attention
 from headtohead.model.hooks import WEIGHTS
+from headtohead.parts.mixers.attention import MultiHead
 from helpers.models import SMALL, VOCAB, T, close, stirred, text
 
 
@@ -138,8 +138,8 @@ def test_capturing_changes_nothing_and_leaves_no_hook():
     assert {layer.path for layer in paths_of(model)} == {"sdpa"}
 
 
-def paths_of(model: torch.nn.Module) -> list[Attention]:
-    return [m for m in model.modules() if isinstance(m, Attention)]
+def paths_of(model: torch.nn.Module) -> list[MultiHead]:
+    return [m for m in model.modules() if isinstance(m, MultiHead)]
 
 
 def test_an_error_while_capturing_leaves_no_hook():
@@ -165,7 +165,7 @@ def test_attention_paths_are_restored():
     with capture(model, WEIGHTS):
         assert {first.path, second.path} == {"explicit"}
     assert (first.path, second.path) == ("sdpa", "explicit")
-    assert Attention.path == "sdpa"
+    assert MultiHead.path == "sdpa"
 
 
 def test_explicit_switches_one_model_only():

@@ -7,25 +7,34 @@ import torch
 from torch import nn
 
 from headtohead import (
-    Biases,
     Classifier,
-    Concat,
     Full,
     HeadSpec,
     InputError,
     LanguageModel,
     LayerNorm,
     Learned,
-    NoNorm,
+    PositionHooks,
     PostNorm,
     PreNorm,
     Rope,
     Sandwich,
     capture,
 )
-from headtohead.model.attention import Attention
-from headtohead.model.mask import Mask
-from helpers.models import CLASSES, SMALL, VOCAB, T, classifier, close, language_model, places, stirred, text
+from headtohead.parts.sequence.mask import Mask
+from helpers.models import (
+    CLASSES,
+    SMALL,
+    VOCAB,
+    T,
+    attention_layer,
+    classifier,
+    close,
+    language_model,
+    places,
+    stirred,
+    text,
+)
 
 # -- texts and their places -------------------------------------------------------------------------------------------
 
@@ -183,19 +192,16 @@ def test_dropout_acts_in_training_only():
 
 @pytest.mark.parametrize("path", ["sdpa", "explicit"])
 def test_attention_weights_are_dropped_in_training_only(path):
-    attention = Attention(
-        SMALL.dims, 0, kv_heads=4, biases=Biases(), qk_norm=NoNorm(), fusion=Concat(), dropout=0.5
-    ).double()
-    attention.path = path
+    attention = attention_layer(SMALL.set("dropout", 0.5)).double()
     q = k = torch.zeros(1, 4, 40, 4, dtype=torch.float64)
     v = torch.ones(1, 4, 40, 4, dtype=torch.float64)
-    attention.path, attend = path, attention._attend
+    attention.path = path
     i = torch.arange(40)[None]
     reach = Mask.of(torch.ones(1, 1, 40, 40, dtype=torch.bool), i[:, None, :, None], i[:, None, None, :], None)
-    close(attention.eval() and attend(q, k, v, None, reach, 1.0), v)
+    close(attention.eval() and attention.attend(q, k, v, reach, PositionHooks()), v)
     attention.train()
     torch.manual_seed(0)
-    kept = attend(q, k, v, None, reach, 1.0)
+    kept = attention.attend(q, k, v, reach, PositionHooks())
     assert kept.std() > 0.05
     assert abs(float(kept.mean()) - 1) < 0.1, "what is left is scaled up"
 

@@ -35,6 +35,7 @@ from headtohead import (
     Rope,
     Shuffle,
     Sinks,
+    Softcap,
     Spec,
     TrainSpec,
     families,
@@ -288,7 +289,17 @@ def test_json_holds_every_knob():
     assert data["kind"] == "ModelSpec"
     assert data["position"] == {"kind": "Rope", "theta": 10_000.0, "fraction": 1.0}
     assert data["kv_heads"] is None
-    assert data.keys() == {"kind", *(k.name for k in knobs(ModelSpec))}
+    later = {
+        "mixer",
+        "scores",
+        "weighting",
+        "values",
+        "gate",
+        "convolution",
+        "loops",
+    }  # written when not at their default
+    assert data.keys() == {"kind", *(k.name for k in knobs(ModelSpec))} - later
+    assert ModelSpec(scores=Softcap()).to_json()["scores"] == {"kind": "Softcap", "cap": 50.0}
     assert "file" not in data
     json.dumps(data, allow_nan=False)
 

@@ -99,7 +99,7 @@ def audit_spec(
     hear: Hear | None = None,
 ) -> Report:
     """Audit a model made of parts, as a language model if `causal` (default: if its pattern is), else a classifier."""
-    causal = spec.pattern.is_causal(min(spec.block, 64)) if causal is None else causal
+    causal = spec.widest.is_causal(min(spec.block, 64)) if causal is None else causal
     subject = from_spec(spec, f"{name}, {'language model' if causal else 'classifier'}", causal=causal)
     return examine(subject, only, hear)
 

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.auditor.information import influence, padding_differs
+from headtohead.auditor.reach import reach_of_layer
 from headtohead.auditor.report import Broken, DoesNotApply, check
 from headtohead.auditor.subject import Subject, from_spec
 from headtohead.auditor.trace import AttentionWatch
 from headtohead.model.hooks import explicit
+from headtohead.model.spec import ModelSpec
 
 # Options with such a name switch the implementation and must not change the output.
 SWITCH = re.compile(r"flash|sdpa|fused|fast|explicit|naive|efficient", re.IGNORECASE)
@@ -223,28 +225,40 @@ def window(s: Subject) -> str:
 
 
 def _window_of_spec(s: Subject) -> str:
-    """Check by gradient that one layer sees exactly what the pattern allows. A token always sees itself, through the
-    residual connection."""
+    """Check by gradient that each layer alone sees exactly what its parts allow. A token always sees itself, through
+    the residual connection."""
     assert s.spec is not None
-    if s.gives == "classes" or not s.spec.fusion.causal:
-        weights = _attention_maps(s)
+    for one in dict.fromkeys(s.spec.only(n) for n in range(s.spec.layers)):
+        _window_of_layer(s, one)
+    return f"all {s.length**2} pairs against {s.spec.pattern}"
+
+
+def _window_of_layer(s: Subject, spec: ModelSpec) -> None:
+    layer = spec.layer(0)
+    position = torch.arange(s.length)
+    i, j = position[:, None], position[None, :]
+    if s.gives == "classes" or not layer.fusion.causal:
+        one = from_spec(spec, s.name, causal=s.gives == "tokens", vocab=s.vocab, length=s.length)
+        weights = _attention_maps(one) if layer.mixer.maps else []
+        if not weights:
+            return
         seen = torch.stack([(a > 0).any(dim=0) for a in weights]).any(dim=0)
+        allowed = spec.widest.allowed(i, j)
     else:
-        one = from_spec(s.spec.set("layers", 1), s.name, causal=True, vocab=s.vocab, length=s.length)
+        one = from_spec(spec, s.name, causal=True, vocab=s.vocab, length=s.length)
         size = influence(one)
         assert size is not None
         seen = size > 0  # masked tokens have a gradient of exactly zero
-    position = torch.arange(s.length)
-    i, j = position[:, None], position[None, :]
-    allowed = s.spec.pattern.allowed(i, j)
+        allowed = reach_of_layer(layer, s.length)
     wrong = (seen != allowed) & (i != j)
-    wrong &= allowed.any(dim=1, keepdim=True)  # a token that may see no key attends to all, and its output is zeroed
+    if not layer.weighting.dense:  # keys that may be seen can have no weight
+        wrong &= seen
+    wrong &= layer.pattern.allowed(i, j).any(dim=1, keepdim=True)  # without keys a query gives zeros
     if wrong.any():
         pairs = _nearest_first(wrong)
         (a, b) = pairs[0]
         saw = "saw" if seen[a, b] else "did not see"
-        raise Broken(f"position {a} {saw} position {b}, and {s.spec.pattern} says otherwise", pairs)
-    return f"all {s.length**2} pairs against {s.spec.pattern}"
+        raise Broken(f"position {a} {saw} position {b}, and {layer.pattern} says otherwise", pairs)
 
 
 def _nearest_first(where: Tensor) -> list[tuple[int, int]]:
@@ -264,9 +278,9 @@ def shift(s: Subject) -> str:
     if s.spec is not None:
         position = torch.arange(s.length)
         i, j = position[:, None], position[None, :]
-        pattern = s.spec.pattern
-        if not torch.equal(pattern.allowed(i, j), pattern.allowed(i + 5, j + 5)):
-            raise DoesNotApply(f"{pattern} depends on absolute positions")
+        for pattern in dict.fromkeys(s.spec.each("pattern")):
+            if not torch.equal(pattern.allowed(i, j), pattern.allowed(i + 5, j + 5)):
+                raise DoesNotApply(f"{pattern} depends on absolute positions")
         ids = s.text(2)
         with torch.no_grad():
             base = s.call(s.eval_model, ids, positions=position)

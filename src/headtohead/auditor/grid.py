@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headtohead.auditor.information import influence
+from headtohead.auditor.reach import reach, reach_of_layer
 from headtohead.auditor.subject import Subject
 
 
@@ -34,16 +35,20 @@ def token_grid(s: Subject) -> Grid | None:
     position = torch.arange(s.length)
     i, j = position[:, None], position[None, :]
     if s.spec is not None:
-        allowed, layers, says = s.spec.pattern.allowed(i, j), s.spec.layers, str(s.spec.pattern)
+        allowed, says = reach_of_layer(s.spec.layer(0), s.length), str(s.spec.pattern)
     else:
         allowed, says = torch.ones(s.length, s.length, dtype=torch.bool), "all tokens"
         if s.causal:
             allowed, says = j <= i, "the token itself and earlier tokens"
         if s.window is not None:
             allowed, says = allowed & ((i - j).abs() < s.window), f"{says}, fewer than {s.window} away"
-        layers = s.length  # not known of a module: as many as can matter
-    own = torch.eye(s.length, dtype=torch.bool)  # through the residual connection
-    reached = own
-    for _ in range(layers):
-        reached = (reached.double() @ (allowed | own).double()) > 0
+    reached = reach(s.spec, s.length) if s.spec is not None else _closure(allowed)
     return Grid(allowed, reached, size > s.tolerance, says)
+
+
+def _closure(allowed: Tensor) -> Tensor:
+    """Return what a token may depend on through any number of layers, and through residual connections."""
+    reached = own = torch.eye(len(allowed), dtype=torch.bool)
+    for _ in range(len(allowed)):
+        reached = (reached.double() @ (allowed | own).double()) > 0
+    return reached

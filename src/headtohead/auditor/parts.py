@@ -157,10 +157,9 @@ def _differ(a: Part, b: Part) -> bool:
     length = 24
     base = small(**{a.family: a}).set("block", length)
     for causal in (True, False):
-        pattern = base.pattern if a.family == "pattern" or causal else Full()
-        if causal and not pattern.is_causal(length):
+        spec = base if a.family == "pattern" or causal else base.set("pattern", Full())
+        if causal and not spec.widest.is_causal(length):
             continue
-        spec = base.set("pattern", pattern)
         subjects = [from_spec(spec.set(a.family, part), str(part), causal=causal, length=length) for part in (a, b)]
         if models_differ(subjects[0], *(s.perturbed() for s in subjects)):
             return True

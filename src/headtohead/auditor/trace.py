@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from headtohead.model.dropout import dropout
 from headtohead.model.operations import Watching
+from headtohead.parts.sequence.dropout import dropout
 
 # Functions with dropout, and the name of their argument that holds its probability.
 _DROPOUTS = {

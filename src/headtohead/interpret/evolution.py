@@ -154,7 +154,7 @@ def measured(trained: Trained, texts: Batch) -> dict[str, np.ndarray]:
         trained.model.trunk(ids, None if texts.keep is None else keep)  # type: ignore[operator]
     T = ids.shape[1]
     i, j = torch.arange(T)[:, None], torch.arange(T)[None, :]
-    allowed = trained.spec.arm.model.pattern.allowed(i, j) & keep[:, None, :]  # (B, T, T)
+    allowed = trained.spec.arm.model.widest.allowed(i, j) & keep[:, None, :]  # (B, T, T)
     choice = (allowed.sum(dim=-1) > 1) & keep  # (B, T)
     layers = [_of_layer(calls[0], allowed, choice) for calls in seen.values()]
     return {name: np.stack([layer[name] for layer in layers]) for name in MEASURES}

@@ -183,8 +183,9 @@ def window_start(end: int, block: int) -> int:
 def looks_ahead(model: LanguageModel) -> bool:
     """Whether a token depends on later tokens, so that its keys and values cannot be cached."""
     positions = torch.arange(model.spec.block)
-    later = (model.spec.pattern.allowed(i[:, None], positions) & (positions > i[:, None]) for i in positions.split(256))
-    return not model.spec.fusion.causal or any(bool(seen.any()) for seen in later)
+    widest = model.spec.widest
+    later = (widest.allowed(i[:, None], positions) & (positions > i[:, None]) for i in positions.split(256))
+    return model.spec.has_leaking_parts or any(bool(seen.any()) for seen in later)
 
 
 class Uncached:

@@ -151,7 +151,7 @@ def attention(run: Trained | Record | str, text: str, *, step: int | None = None
         allowed.numpy(),
         keep.numpy(),
         block=block,
-        pattern=str(trained.spec.arm.model.pattern),
+        pattern=str(trained.spec.arm.model.widest),
         given=count,
         used=used(model, padded, keep) * some if len(padded) <= LONGEST_COMPARED else None,
         logits=(logits, plain_logits(model, seen)),
@@ -216,7 +216,7 @@ def _last(out: Tensor, length: int) -> Tensor:
 def reach(trained: Trained, length: int, keep: Tensor) -> Tensor:
     """Return what the pattern allows (T, T), computed from the spec and not read from the model."""
     i, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
-    return trained.spec.arm.model.pattern.allowed(i, j) & keep[None, :]
+    return trained.spec.arm.model.widest.allowed(i, j) & keep[None, :]
 
 
 def likeliest(logits: Tensor, names: Sequence[str], count: int = SHOWN) -> tuple[tuple[str, float], ...]:

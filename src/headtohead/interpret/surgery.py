@@ -21,8 +21,8 @@ from headtohead import stats
 from headtohead.data.corpora import Corpus
 from headtohead.data.splits import DataSpec
 from headtohead.errors import InputError
-from headtohead.model.attention import Attention
 from headtohead.parts.fusions import Fusion, FusionHooks
+from headtohead.parts.mixers.attention import MultiHead
 from headtohead.run.load import Trained, load_trained
 from headtohead.run.store import Record
 from headtohead.spec import Dims, families
@@ -95,7 +95,7 @@ class Operation:
     average: bool = False
     other: int | None = None  # the head of the same layer that `head` is swapped with
 
-    def apply(self, before: FusionHooks, layer: int, attention: Attention, dims: Dims) -> FusionHooks:
+    def apply(self, before: FusionHooks, layer: int, attention: MultiHead, dims: Dims) -> FusionHooks:
         """Return the fusion of one layer with the operation applied."""
         if self.fusion is not None:
             return Rearranged(before, self.fusion.build(dims, layer).eval())
@@ -124,7 +124,7 @@ def operations(dims: Dims) -> list[Operation]:
 @contextmanager
 def operated(model: nn.Module, operation: Operation) -> Iterator[None]:
     """Apply the operation to the model inside the `with` block."""
-    layers = [m for m in model.modules() if isinstance(m, Attention)]
+    layers = [m for m in model.modules() if isinstance(m, MultiHead)]
     before = [layer.fuse for layer in layers]
     _apply(model, operation)
     try:
@@ -146,7 +146,7 @@ def changed_copy(trained: Trained, operations: Sequence[Operation]) -> Trained:
 
 def _apply(model: nn.Module, operation: Operation) -> None:
     dims: Any = model.spec.dims  # type: ignore[union-attr]
-    for n, layer in enumerate(m for m in model.modules() if isinstance(m, Attention)):
+    for n, layer in enumerate(m for m in model.modules() if isinstance(m, MultiHead)):
         if operation.layer in (None, n):
             layer.fuse = operation.apply(layer.fuse, n, layer, dims)
 

@@ -1,4 +1,4 @@
-"""What a language model keeps between calls: keys, values, their positions, and precomputed masks."""
+"""What a language model keeps between calls: the state of each layer, positions, and precomputed masks."""
 
 from __future__ import annotations
 
@@ -7,46 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from headtohead.model.mask import Mask, count_positions
 from headtohead.parts import Pattern
-
-
-@dataclass
-class LayerCache:
-    """Keys and values of one layer so far, and the joint projection of q, k and v."""
-
-    k: Tensor | None = None  # (B, Hkv, Tk, d), already rotated
-    v: Tensor | None = None
-    projection: tuple[Tensor, Tensor | None] | None = None  # weight and bias of q, k and v, concatenated
-    buffers: tuple[Tensor, Tensor] | None = None  # (B, Hkv, at least Tk, d): k and v are views of their beginning
-
-    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append new keys and values (B, Hkv, T, d), and return all of them."""
-        if self.k is None or self.v is None:
-            self.k, self.v = k, v
-        elif torch.is_grad_enabled():
-            self.k, self.v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
-        else:
-            old, new = self.k.size(2), k.size(2)
-            total = old + new
-            if self.buffers is None or self.buffers[0].size(2) < total:
-                self.buffers = _in_larger_buffer(self.k, 2 * total), _in_larger_buffer(self.v, 2 * total)
-            keys, values = self.buffers
-            keys.narrow(2, old, new).copy_(k)
-            values.narrow(2, old, new).copy_(v)
-            self.k, self.v = keys.narrow(2, 0, total), values.narrow(2, 0, total)
-        return self.k, self.v
-
-    def rows(self, count: int) -> LayerCache:
-        assert self.k is not None
-        assert self.v is not None
-        return LayerCache(self.k.expand(count, -1, -1, -1), self.v.expand(count, -1, -1, -1), self.projection)
-
-
-def _in_larger_buffer(x: Tensor, length: int) -> Tensor:
-    buffer = x.new_empty(*x.shape[:2], length, x.shape[3])
-    buffer.narrow(2, 0, x.shape[2]).copy_(x)
-    return buffer
+from headtohead.parts.sequence.mask import Mask, allowed_pairs, count_positions
+from headtohead.parts.sequence.state import LayerCache
 
 
 @dataclass(frozen=True)
@@ -55,15 +18,16 @@ class DecodingPlan:
 
     j: Tensor  # (1, 1, 1, block)
     i: tuple[Tensor, ...]  # block × (1, 1, 1, 1)
-    allowed: tuple[Tensor, ...]  # block × (1, 1, 1, block)
+    allowed: tuple[Tensor, ...]  # block × (1, H|1, 1, block)
     sees_all: list[bool]  # whether the token at a position sees itself and all earlier tokens
 
     @classmethod
-    def of(cls, pattern: Pattern, block: int, device: torch.device) -> DecodingPlan:
+    def of(cls, pattern: Pattern, heads: int, block: int, device: torch.device) -> DecodingPlan:
         n = torch.arange(block, device=device)
-        allowed = pattern.allowed(n[None, None, :, None], n[None, None, None, :])  # (1, 1, block, block)
-        past = allowed[0, 0] | torch.ones_like(allowed[0, 0]).triu(1)
-        rows = allowed.expand(1, 1, block, block).permute(2, 0, 1, 3)[:, None].unbind()
+        allowed = allowed_pairs(pattern, heads, n[None, None, :, None], n[None, None, None, :])
+        allowed = allowed.expand(1, -1, block, block)  # (1, H|1, block, block)
+        past = allowed[0].all(dim=0) | torch.ones_like(allowed[0, 0]).triu(1)
+        rows = allowed.permute(2, 0, 1, 3)[:, :, :, None].unbind()
         return cls(n.view(1, 1, 1, -1), n.view(-1, 1, 1, 1, 1).unbind(), rows, past.all(dim=-1).tolist())
 
     def mask(self, n: int) -> Mask:
@@ -76,20 +40,25 @@ class DecodingPlan:
 
 @dataclass
 class Cache:
-    """Keys and values of every layer, and their positions."""
+    """What every layer keeps, and the positions of the tokens so far."""
 
     layers: list[LayerCache] = field(default_factory=list)
     positions: Tensor | None = None  # (B|1, Tk)
     keep: Tensor | None = None  # (B, Tk)
-    plan: DecodingPlan | None = None  # only while calls have no padding, given positions or dropout
+    plans: tuple[DecodingPlan, ...] = ()  # one for each pattern; only while calls have no padding, positions or dropout
 
     @property
     def length(self) -> int:
         return 0 if self.positions is None else self.positions.shape[1]
 
+    @property
+    def bytes(self) -> int:
+        """Memory of what the layers keep for the texts so far."""
+        return sum(layer.bytes for layer in self.layers)
+
     def rows(self, count: int) -> Cache:
         """Return a cache that holds its one text `count` times, to generate several continuations."""
-        return Cache([layer.rows(count) for layer in self.layers], self.positions, None, self.plan)
+        return Cache([layer.rows(count) for layer in self.layers], self.positions, None, self.plans)
 
     def next_positions(self, ids: Tensor, keep: Tensor | None) -> Tensor:
         """Return the positions (B|1, T) of tokens that follow those in the cache."""

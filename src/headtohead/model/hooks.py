@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.errors import InputError, nearest
-from headtohead.model.attention import Attention
+from headtohead.parts.mixers import Attend
 
 WEIGHTS = "*attention.weights"  # the attention weights of every layer, (B, H, Tq, Tk)
 
@@ -19,12 +19,12 @@ WEIGHTS = "*attention.weights"  # the attention weights of every layer, (B, H, T
 @contextmanager
 def explicit(model: nn.Module) -> Iterator[None]:
     """Make attention compute its scores and softmax step by step, so that its weights can be read."""
-    with _explicit([m for m in model.modules() if isinstance(m, Attention)]):
+    with _explicit([m for m in model.modules() if isinstance(m, Attend)]):
         yield
 
 
 @contextmanager
-def _explicit(layers: list[Attention]) -> Iterator[None]:
+def _explicit(layers: list[Attend]) -> Iterator[None]:
     before = [layer.path for layer in layers]
     for layer in layers:
         layer.path = "explicit"
@@ -39,10 +39,10 @@ def _explicit(layers: list[Attention]) -> Iterator[None]:
 def sdpa_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Collect the weights of fused attention, (B, H, Tq, Tk) per call. The fused kernel does not return them, so each
     layer attends a second time with the identity matrix as values, which yields the weights."""
-    layers = {name: m for name, m in model.named_modules() if isinstance(m, Attention)}
+    layers = {name: m for name, m in model.named_modules() if isinstance(m, Attend)}
     seen: dict[str, list[Tensor]] = {name: [] for name in layers}
 
-    def recording(layer: Attention, name: str) -> Callable[..., Tensor]:
+    def recording(layer: Attend, name: str) -> Callable[..., Tensor]:
         attend = layer._sdpa
 
         def attend_twice(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> Tensor:
@@ -87,7 +87,7 @@ def capture(
         module.register_forward_hook(lambda _m, inputs, out, name=name: seen[name].append(read(inputs, out)))
         for name, module in chosen.items()
     ]
-    layers = [m for m in names.values() if isinstance(m, Attention) and m.weights in chosen.values()]
+    layers = [m for m in names.values() if isinstance(m, Attend) and m.weights in chosen.values()]
     try:
         with _explicit(layers):
             yield seen

@@ -67,4 +67,4 @@ def _draw(module: nn.Module, kind: str, parameter: Tensor, spec: ModelSpec, draw
     else:
         parameter.normal_(0, init.linear_std, generator=draw)
     if kind == "weight" and scaled:
-        parameter.mul_(1 / math.sqrt(2 * spec.layers))
+        parameter.mul_(1 / math.sqrt(2 * spec.depth))

@@ -1,7 +1,7 @@
 """The transformer: a trunk shared by language model and classifier. `ModelSpec` sets its sizes and parts.
 
     x = tokens + position
-    x = x + attention(norm(x));  x = x + feedforward(norm(x))      in every block, wired by the residual part
+    x = x + mixer(norm(x));  x = x + feedforward(norm(x))      in every block, wired by the residual part
     logits = head(norm(x))
 
 Shapes: B texts, T tokens, D = width, V vocabulary, C classes. ids (B, T) integers; keep (B, T), true at real tokens.
@@ -15,50 +15,63 @@ from torch.nn import functional as F
 
 from headtohead.errors import InputError
 from headtohead.model import losses
-from headtohead.model.attention import Attention
-from headtohead.model.cache import Cache, DecodingPlan, LayerCache
-from headtohead.model.dropout import Dropout
+from headtohead.model.cache import Cache, DecodingPlan
 from headtohead.model.init import Seeded
-from headtohead.model.mask import Mask, count_positions
-from headtohead.model.packing import Packing
 from headtohead.model.spec import ModelSpec
-from headtohead.parts.positions import LayerHooks
+from headtohead.parts.positions import LayeredHooks, LayerHooks, PositionHooks
+from headtohead.parts.residuals import Wire
+from headtohead.parts.sequence.dropout import Dropout
+from headtohead.parts.sequence.mask import Mask, allowed_pairs, count_positions
+from headtohead.parts.sequence.memo import Memo
+from headtohead.parts.sequence.packing import Packing
+from headtohead.parts.sequence.state import LayerCache
+from headtohead.spec import Layers
 
 
 class Block(nn.Module):
-    """Attention, then a feed-forward layer, each connected to the residual stream."""
+    """A mixer, then a feed-forward layer, each connected to the residual stream."""
 
-    def __init__(self, spec: ModelSpec, layer: int, seeded: Seeded) -> None:
+    def __init__(self, spec: ModelSpec, n: int, vocab: int, seeded: Seeded) -> None:
         super().__init__()
-        dims = spec.dims
+        layer = spec.layer(n, vocab, lambda name: seeded(f"blocks.{n}.attention.{name}"))
 
         def norm() -> nn.Module:
-            return spec.norm.build(spec.width)
+            return layer.norm.build(spec.width)
 
-        with seeded(f"blocks.{layer}.attention"):
-            self.attention = Attention(
-                dims,
-                layer,
-                kv_heads=spec.kv_heads or spec.heads,
-                biases=spec.biases,
-                qk_norm=spec.qk_norm,
-                fusion=spec.fusion,
-                dropout=spec.dropout,
-                seeded=lambda name: seeded(f"blocks.{layer}.attention.{name}"),
-            )
-        with seeded(f"blocks.{layer}.feedforward"):
-            self.feedforward = spec.feedforward.build(dims)
-        with seeded(f"blocks.{layer}.wires"):
-            self.around_attention = spec.residual.build(norm)
-            self.around_feedforward = spec.residual.build(norm)
+        with seeded(f"blocks.{n}.attention"):
+            # the name of stored weights; with every mixer, so that models share weights of the same name and shape
+            self.attention = layer.mixer.build(layer)
+        with seeded(f"blocks.{n}.feedforward"):
+            self.feedforward = layer.feedforward.build(layer.dims)
+        with seeded(f"blocks.{n}.wires"):
+            self.around_attention = layer.residual.build_in(layer, norm)
+            self.around_feedforward = layer.residual.build_in(layer, norm)
+        with seeded(f"blocks.{n}.convolutions"):
+            self.before_attention = layer.convolution.build(layer, "A", spec.width)
+            self.before_feedforward = layer.convolution.build(layer, "C", spec.width)
+            self.in_feedforward = layer.convolution.build(layer, "D", layer.feedforward.inside(layer.dims))
+        if not (self.in_feedforward.neutral or layer.feedforward.opens):
+            raise InputError(f"{layer.convolution} has a site inside {layer.feedforward}, which has no hidden values")
+        self.residual = layer.residual
         self.dropout = Dropout(spec.dropout)
 
-    def forward(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
-        if not self.training:  # skip the dropout modules, which saves a call per sublayer
-            x = self.around_attention(x, lambda h: self.attention(h, mask, position, cache))
-            return self.around_feedforward(x, self.feedforward)
-        x = self.around_attention(x, lambda h: self.dropout(self.attention(h, mask, position, cache)))
-        return self.around_feedforward(x, lambda h: self.dropout(self.feedforward(h)))
+    def forward(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None, memo: Memo) -> Tensor:
+        def mix(h: Tensor) -> Tensor:
+            h = self.before_attention(h, mask, cache)
+            h = self.attention(h, mask, position, cache, memo)
+            return self.dropout(h) if self.training else h  # not calling the module saves time in evaluation
+
+        def feed(h: Tensor) -> Tensor:
+            h = self.before_feedforward(h, mask, cache)
+            if self.in_feedforward.neutral:
+                h = self.feedforward(h)
+            else:
+                h = self.feedforward(h, lambda hidden: self.in_feedforward(hidden, mask, cache))
+            return self.dropout(h) if self.training else h
+
+        if isinstance(self.around_attention, Wire):
+            x = self.around_attention.enter(x, memo.start)
+        return self.residual.run(x, lambda s: self.around_attention(s, mix), lambda s: self.around_feedforward(s, feed))
 
 
 class Trunk(nn.Module):
@@ -72,13 +85,17 @@ class Trunk(nn.Module):
         with seeded("tokens"):
             self.tokens = nn.Embedding(vocab, spec.width)
         with seeded("position"):
-            self.position = spec.position.build(spec.dims)
+            self.position = _position(spec)
         with seeded("embedding_norm"):
             self.embedding_norm = spec.embedding_norm.build(spec.width)
         self.dropout = Dropout(spec.dropout)
-        self.blocks = nn.ModuleList(Block(spec, n, seeded) for n in range(spec.layers))
+        self.blocks = nn.ModuleList(Block(spec, n, vocab, seeded) for n in range(spec.layers))
         with seeded("last"):
-            self.last = spec.residual.build_last(lambda: spec.norm.build(spec.width))
+            self.residual, norm = spec.each("residual")[-1], spec.each("norm")[-1]
+            self.last = self.residual.build_last(lambda: norm.build(spec.width))
+        patterns = spec.each("pattern")
+        self.patterns = tuple(dict.fromkeys(patterns))
+        self.route = [(n, self.patterns.index(patterns[n])) for n in _order(spec)]  # block and pattern, step by step
 
     def forward(
         self, ids: Tensor, keep: Tensor | None = None, positions: Tensor | None = None, cache: Cache | None = None
@@ -91,29 +108,36 @@ class Trunk(nn.Module):
         keep = None if keep is None else keep.bool()
         i = count_positions(ids, keep, 0, shifted=False) if positions is None else positions.view(-1, ids.shape[1])
         packing = Packing.of(keep) if self.packs and keep is not None else None
-        mask = self._mask(i, i, keep, keep, packing)
+        masks = self._masks(i, i, keep, keep, packing)
         x = self.dropout(self._embed(ids, i))
         x = x if packing is None else packing.pack(x)
-        x = self._blocks(x, mask)
+        x = self._blocks(x, ids, masks)
         return x if packing is None else packing.spread(x) * packing.keep[:, :, None]
 
     def _embed(self, ids: Tensor, i: Tensor) -> Tensor:
         return self.embedding_norm(self.position.embed(self.tokens(ids), i))
 
-    def _mask(
+    def _masks(
         self, i: Tensor, j: Tensor, keep: Tensor | None, key_keep: Tensor | None, packing: Packing | None = None
-    ) -> Mask:
-        """Let queries at positions i (B|1, Tq) see keys at j (B|1, Tk) that the pattern allows and that are kept."""
+    ) -> list[Mask]:
+        """Let queries at positions i (B|1, Tq) see keys at j (B|1, Tk) that are kept and that a pattern allows: one
+        mask for each pattern of the model."""
         i, j = i[:, None, :, None], j[:, None, None, :]
-        allowed = self.spec.pattern.allowed(i, j)
-        if key_keep is not None:
-            allowed = allowed & key_keep[:, None, None, :]
-        return Mask.of(allowed, i, j, keep, packing)
+        masks = []
+        for pattern in self.patterns:
+            allowed = allowed_pairs(pattern, self.spec.heads, i, j)
+            if key_keep is not None:
+                allowed = allowed & key_keep[:, None, None, :]
+            masks.append(Mask.of(allowed, i, j, keep, packing))
+        return masks
 
-    def _blocks(self, x: Tensor, mask: Mask, cache: Cache | None = None) -> Tensor:
-        for n, block in enumerate(self.blocks):
-            x = block(x, mask, self.position.layer(n), None if cache is None else cache.layers[n])
-        return self.last(x)
+    def _blocks(self, x: Tensor, ids: Tensor, masks: list[Mask], cache: Cache | None = None) -> Tensor:
+        memo = Memo(ids, x)
+        x = self.residual.open(x)
+        for step, (n, pattern) in enumerate(self.route):
+            kept = None if cache is None else cache.layers[step]
+            x = self.blocks[n](x, masks[pattern], self.position.layer(n), kept, memo)
+        return self.last(self.residual.close(x))
 
     def _check_length(self, length: int) -> None:
         if length > self.spec.block:
@@ -128,23 +152,58 @@ class Trunk(nn.Module):
         seen = cache.length
         self._check_length(seen + ids.shape[1])
         plain = keep is None and positions is None and not self.training
-        if plain and cache.plan is not None and ids.shape[1] == 1:
-            return self._one_token(ids, cache, cache.plan.mask(seen))
+        if plain and cache.plans and ids.shape[1] == 1:
+            return self._one_token(ids, cache, [plan.mask(seen) for plan in cache.plans])
         keep = None if keep is None else keep.bool()
         i = cache.next_positions(ids, keep) if positions is None else positions.view(-1, ids.shape[1])
         j, key_keep = cache.remember(i, keep, ids)
-        if seen == 0:
-            plain = plain and key_keep is None
-            cache.plan = DecodingPlan.of(self.spec.pattern, self.spec.block, ids.device) if plain else None
+        if seen == 0 and plain and key_keep is None:
+            heads, block = self.spec.heads, self.spec.block
+            cache.plans = tuple(DecodingPlan.of(pattern, heads, block, ids.device) for pattern in self.patterns)
         elif not plain or key_keep is not None:
-            cache.plan = None
-        return self._blocks(self.dropout(self._embed(ids, i)), self._mask(i, j, keep, key_keep), cache)
+            cache.plans = ()
+        masks = self._masks(i, j, keep, key_keep)
+        return self._blocks(self.dropout(self._embed(ids, i)), ids, masks, cache)
 
-    def _one_token(self, ids: Tensor, cache: Cache, mask: Mask) -> Tensor:
-        """Compute one more token of each text, with a precomputed mask."""
-        cache.positions = mask.j.view(1, -1)
-        x = self._embed(ids, mask.i.view(1, 1)).squeeze(1)  # (B, D)
-        return self._blocks(x, mask, cache).unsqueeze(1)
+    def _one_token(self, ids: Tensor, cache: Cache, masks: list[Mask]) -> Tensor:
+        """Compute one more token of each text, with precomputed masks."""
+        cache.positions = masks[0].j.view(1, -1)
+        x = self._embed(ids, masks[0].i.view(1, 1)).squeeze(1)  # (B, D)
+        return self._blocks(x, ids, masks, cache).unsqueeze(1)
+
+
+def _position(spec: ModelSpec) -> PositionHooks:
+    """Build the position encoding; InputError if it acts only in attention and no layer attends."""
+    if isinstance(spec.position, Layers):
+        built: PositionHooks = LayeredHooks(spec.each("position"), spec.dims)
+    else:
+        built = spec.position.build(spec.dims)
+    used = any("position" in mixer.uses for mixer in spec.each("mixer"))
+    changed = {name for name in ("embed", "rotate", "bias", "layer") if _overrides(built, name)}
+    if changed and "embed" not in changed and not used:
+        raise InputError(
+            f"{type(spec.each('mixer')[0]).__name__} does not use model.position, so {spec.position} would change "
+            "nothing: choose NoPosition, or a position that is added to the embeddings, such as Learned"
+        )
+    return built
+
+
+def _overrides(hooks: PositionHooks, name: str) -> bool:
+    return getattr(type(hooks), name) is not getattr(PositionHooks, name)
+
+
+def _order(spec: ModelSpec) -> list[int]:
+    """The blocks in the order in which they are applied."""
+    blocks, times = range(spec.layers), spec.loops.times
+    if spec.loops.order == "stack":
+        return [n for _ in range(times) for n in blocks]
+    return [n for n in blocks for _ in range(times)]
+
+
+def _first_sees_others(spec: ModelSpec) -> bool:
+    """Whether the first token depends on later tokens in some layer."""
+    layers = zip(spec.each("mixer"), spec.each("pattern"), strict=True)
+    return any(m.allowed(pattern, 0, j) for m, pattern in dict.fromkeys(layers) for j in range(1, spec.block))
 
 
 class LanguageModel(nn.Module):
@@ -179,7 +238,7 @@ class LanguageModel(nn.Module):
         return self.trunk.tokens.weight if isinstance(self.head, TiedHead) else self.head.weight
 
     def new_cache(self) -> Cache:
-        return Cache(layers=[LayerCache() for _ in self.trunk.blocks])
+        return Cache(layers=[LayerCache() for _ in self.trunk.route])
 
 
 class TiedHead(nn.Module):
@@ -204,11 +263,7 @@ class Classifier(nn.Module):
             _at_least("classes", classes, 2),
             pad,
         )
-        if (
-            not spec.pooling.reads_all
-            and spec.block > 1
-            and not any(spec.pattern.allowed(0, j) for j in range(1, spec.block))
-        ):
+        if not spec.pooling.reads_all and spec.block > 1 and not _first_sees_others(spec):
             raise InputError(
                 f"{spec.pooling} reads the first token, and with {spec.pattern} that token sees only itself: "
                 "choose another pooling, or a pattern that sees later tokens"

@@ -1,14 +1,18 @@
-"""The swappable parts, one file per family. A new part is one class in one of these files, or in your own file.
+"""The swappable parts, one file per family (mixers: one per part). A new part is one class there, or in your own file.
 
 Shapes in every family: B texts, T tokens, H heads, d width of a head, D width of the residual stream.
 Positions are passed explicitly and ready to broadcast: `i` for queries, `j` for keys. Left padding, the cache and
 shifted texts therefore need no extra code in a part.
 """
 
+from headtohead.parts.convolutions import Convolution, ConvolutionHooks, NoConvolution
 from headtohead.parts.feedforwards import FeedForward, Gated, Mlp
 from headtohead.parts.fusions import Concat, Fusion, FusionHooks, Reweight, Shift, Shuffle
+from headtohead.parts.gates import Gate, GateHooks, NoGate
+from headtohead.parts.layer import Biases, Layer
+from headtohead.parts.mixers import Attend, Attention, Mixer, MixerHooks
 from headtohead.parts.norms import LayerNorm, NoNorm, Norm, RMSNorm
-from headtohead.parts.patterns import And, Causal, Full, Local, Or, Pattern, Prefix, Sinks
+from headtohead.parts.patterns import And, Causal, Full, Local, Or, Pattern, PerHead, Prefix, Sinks
 from headtohead.parts.poolings import First, Max, Mean, Pooling
 from headtohead.parts.positions import (
     Alibi,
@@ -22,30 +26,48 @@ from headtohead.parts.positions import (
     Sinusoidal,
 )
 from headtohead.parts.residuals import PostNorm, PreNorm, Residual, Sandwich
+from headtohead.parts.scores import PlainScores, ScoreHooks, Scores, Softcap
+from headtohead.parts.values import PlainValues, ValueHooks, Values
+from headtohead.parts.weightings import Softmax, Weighting, WeightingHooks
 
 __all__ = [
     "Alibi",
     "And",
+    "Attend",
+    "Attention",
+    "Biases",
     "Causal",
     "Concat",
+    "Convolution",
+    "ConvolutionHooks",
     "Disentangled",
     "FeedForward",
     "First",
     "Full",
     "Fusion",
     "FusionHooks",
+    "Gate",
+    "GateHooks",
     "Gated",
+    "Layer",
     "LayerNorm",
     "Learned",
     "Local",
     "Max",
     "Mean",
+    "Mixer",
+    "MixerHooks",
     "Mlp",
+    "NoConvolution",
+    "NoGate",
     "NoNorm",
     "NoPosition",
     "Norm",
     "Or",
     "Pattern",
+    "PerHead",
+    "PlainScores",
+    "PlainValues",
     "Pooling",
     "Position",
     "PositionHooks",
@@ -58,8 +80,16 @@ __all__ = [
     "Reweight",
     "Rope",
     "Sandwich",
+    "ScoreHooks",
+    "Scores",
     "Shift",
     "Shuffle",
     "Sinks",
     "Sinusoidal",
+    "Softcap",
+    "Softmax",
+    "ValueHooks",
+    "Values",
+    "Weighting",
+    "WeightingHooks",
 ]

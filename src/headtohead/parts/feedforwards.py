@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from headtohead.spec import Dims, Part, knob
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+Inner = Callable[[Tensor], Tensor]  # what is applied to the hidden values before the activation
 
 
 def activation(name: Activation) -> nn.Module:
@@ -19,6 +21,12 @@ def activation(name: Activation) -> nn.Module:
 
 class FeedForward(Part, family="feedforward"):
     """The layer after attention, applied to each token separately."""
+
+    opens: ClassVar[bool] = False  # whether the module takes `inner`, for a convolution of the hidden values
+
+    def inside(self, dims: Dims) -> int:
+        """Return the number of hidden values of a token that `inner` is applied to; 0 without `opens`."""
+        return 0
 
     @abc.abstractmethod
     def build(self, dims: Dims) -> nn.Module:
@@ -36,8 +44,13 @@ class Mlp(FeedForward):
     hidden: int | None = knob(default=None, ge=1, help="hidden size; none: 4 times the width")
     bias: bool = knob(default=True, help="learn b_1 and b_2")
 
+    opens: ClassVar[bool] = True
+
+    def inside(self, dims: Dims) -> int:
+        return self.hidden or 4 * dims.width
+
     def build(self, dims: Dims) -> nn.Module:
-        return MlpLayers(dims.width, self.hidden or 4 * dims.width, self)
+        return MlpLayers(dims.width, self.inside(dims), self)
 
 
 class MlpLayers(nn.Module):
@@ -48,8 +61,9 @@ class MlpLayers(nn.Module):
         self.down = nn.Linear(hidden, width, bias=spec.bias)
         self.down.into_residual = True  # type: ignore[assignment]
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(self.act(self.up(x)))
+    def forward(self, x: Tensor, inner: Inner | None = None) -> Tensor:
+        h = self.up(x)
+        return self.down(self.act(h if inner is None else inner(h)))
 
 
 class Gated(FeedForward):
@@ -64,8 +78,13 @@ class Gated(FeedForward):
     )
     bias: bool = knob(default=False, help="learn a bias in all three projections")
 
+    opens: ClassVar[bool] = True
+
+    def inside(self, dims: Dims) -> int:
+        return self.hidden or round(8 * dims.width / 3)
+
     def build(self, dims: Dims) -> nn.Module:
-        return GatedLayers(dims.width, self.hidden or round(8 * dims.width / 3), self)
+        return GatedLayers(dims.width, self.inside(dims), self)
 
 
 class GatedLayers(nn.Module):
@@ -77,5 +96,6 @@ class GatedLayers(nn.Module):
         self.down = nn.Linear(hidden, width, bias=spec.bias)
         self.down.into_residual = True  # type: ignore[assignment]
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(self.act(self.gate(x)) * self.up(x))
+    def forward(self, x: Tensor, inner: Inner | None = None) -> Tensor:
+        h = self.up(x)
+        return self.down(self.act(self.gate(x)) * (h if inner is None else inner(h)))

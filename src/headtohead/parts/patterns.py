@@ -2,6 +2,7 @@
 
     Causal() & Local(8)      the last 8 tokens, including the query itself
     Causal() | Prefix(4)     a prefix of 4 tokens that all tokens see, then left to right
+    3 * Local(8) + Causal()  every fourth layer sees all earlier tokens (any family can differ from layer to layer)
 
 A pattern has no module and no weights: the spec holds the equation. `allowed` works on integers, arrays and tensors.
 """
@@ -9,8 +10,10 @@ A pattern has no module and no weights: the spec holds the equation. `allowed` w
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+from headtohead.errors import InputError
 from headtohead.spec import Part, knob
 
 
@@ -25,11 +28,15 @@ class Pattern(Part, family="pattern"):
     def allowed(self, i: Any, j: Any) -> Any:
         """True where a query at position i may attend to a key at position j; elementwise, i and j broadcast."""
 
+    def by_head(self, heads: int) -> tuple[Pattern, ...]:
+        """Return the pattern of each head, or only this pattern if all heads have the same."""
+        return (self,)
+
     def __and__(self, other: Pattern) -> Pattern:
-        return And(self, other)
+        return And(self, other) if isinstance(other, Pattern) else NotImplemented
 
     def __or__(self, other: Pattern) -> Pattern:
-        return Or(self, other)
+        return Or(self, other) if isinstance(other, Pattern) else NotImplemented
 
     def is_causal(self, block: int) -> bool:
         """Whether no query in a text of `block` tokens sees a later key."""
@@ -106,6 +113,9 @@ class And(Pattern):
     def allowed(self, i: Any, j: Any) -> Any:
         return self.a.allowed(i, j) & self.b.allowed(i, j)
 
+    def by_head(self, heads: int) -> tuple[Pattern, ...]:
+        return _head_by_head(self.a, self.b, heads, And)
+
 
 class Or(Pattern):
     """Keys that at least one of two patterns allows; written `a | b`."""
@@ -119,3 +129,40 @@ class Or(Pattern):
 
     def allowed(self, i: Any, j: Any) -> Any:
         return self.a.allowed(i, j) | self.b.allowed(i, j)
+
+    def by_head(self, heads: int) -> tuple[Pattern, ...]:
+        return _head_by_head(self.a, self.b, heads, Or)
+
+
+class PerHead(Pattern):
+    """Heads of one layer with different patterns: head h has pattern h, and the list repeats."""
+
+    equation: ClassVar[str] = "allowed_h(i, j) = pattern_(h mod n)(i, j)"
+    reference: ClassVar[str] = "Child et al. 2019, Generating Long Sequences with Sparse Transformers, section 4.2"
+
+    patterns: tuple[Pattern, ...] = knob(default=(Local(), Full()), help="the pattern of each head, repeated")
+
+    def check(self) -> None:
+        if not self.patterns:
+            raise InputError("PerHead needs at least one pattern, such as PerHead((Local(8), Causal()))")
+
+    def allowed(self, i: Any, j: Any) -> Any:
+        """True where any head may attend."""
+        first, *others = (pattern.allowed(i, j) for pattern in self.patterns)
+        for more in others:
+            first = first | more
+        return first
+
+    def by_head(self, heads: int) -> tuple[Pattern, ...]:
+        if len(self.patterns) > heads:
+            raise InputError(f"{self} has {len(self.patterns)} patterns, and a layer has {heads} heads")
+        return tuple(self.patterns[h % len(self.patterns)] for h in range(heads))
+
+
+def _head_by_head(
+    a: Pattern, b: Pattern, heads: int, combine: Callable[[Pattern, Pattern], Pattern]
+) -> tuple[Pattern, ...]:
+    """Combine the patterns of each head, or only two patterns if all heads have the same."""
+    left, right = a.by_head(heads), b.by_head(heads)
+    count = max(len(left), len(right))
+    return tuple(combine(left[h % len(left)], right[h % len(right)]) for h in range(count))

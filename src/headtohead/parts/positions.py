@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal, Protocol
 
 import torch
@@ -308,6 +310,29 @@ class RelativeBiasHooks(PositionHooks):
         growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(s.max_distance / exact)
         far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
         return later + torch.where(distance < exact, distance, far)
+
+
+class LayeredHooks(PositionHooks):
+    """Positions that differ from layer to layer: one module for each position part, used in its own layers."""
+
+    def __init__(self, positions: Sequence[Position], dims: Dims) -> None:
+        super().__init__()
+        kinds = list(dict.fromkeys(positions))
+        self.parts = nn.ModuleList(part.build(replace(dims, layers=positions.count(part))) for part in kinds)
+        # which part a layer has, and how many earlier layers have the same part
+        self.places = [(kinds.index(part), positions[:n].count(part)) for n, part in enumerate(positions)]
+        for part, built in zip(kinds, self.parts, strict=True):
+            if type(built).embed is not PositionHooks.embed:  # type: ignore[attr-defined]
+                raise InputError(
+                    f"{part} is added to the embeddings, before the first layer, so it cannot differ from layer to "
+                    "layer: choose positions that act in attention, such as Rope, Alibi or NoPosition"
+                )
+
+    def layer(self, n: int) -> LayerHooks:
+        part, index = self.places[n]
+        hooks = self.parts[part]
+        assert isinstance(hooks, PositionHooks)
+        return hooks.layer(index)
 
 
 def _frequencies(width: int, base: float) -> Tensor:

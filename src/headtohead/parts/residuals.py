@@ -1,4 +1,7 @@
-"""Residual connections: where the norm is placed around a sublayer f, and what follows the last block."""
+"""Residual connections: where the norm is placed around a sublayer f, and what follows the last block.
+
+The residual stream x has shape (B, T, D), packed (N, D), or (B, D) for one token of each text. A wiring may widen it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,20 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from headtohead.parts.layer import Layer
 from headtohead.spec import Part
 
 Sublayer = Callable[[Tensor], Tensor]
+Step = Callable[[Tensor], Tensor]  # a sublayer with its wire: from stream to stream
 MakeNorm = Callable[[], nn.Module]
 
 
 class Wire(nn.Module):
     """Connects one sublayer f to the residual stream. It calls f exactly once."""
+
+    def enter(self, x: Tensor, start: Tensor) -> Tensor:
+        """Change the stream before the sublayer. `start` is what entered the first block."""
+        return x
 
     def forward(self, x: Tensor, f: Sublayer) -> Tensor:
         return x + f(x)
@@ -27,6 +36,22 @@ class Residual(Part, family="residual"):
     @abc.abstractmethod
     def build(self, norm: MakeNorm) -> Wire:
         """Build the connection of one sublayer. Each call of `norm()` makes a new norm."""
+
+    def build_in(self, layer: Layer, norm: MakeNorm) -> Wire:
+        """Build the connection of one sublayer of a layer. Override this for a wiring that needs sizes."""
+        return self.build(norm)
+
+    def run(self, x: Tensor, first: Step, second: Step) -> Tensor:
+        """Apply the mixer (`first`) and the feed-forward layer (`second`) to the stream, each with its wire."""
+        return second(first(x))
+
+    def open(self, x: Tensor) -> Tensor:
+        """Make the residual stream from what enters the first block."""
+        return x
+
+    def close(self, x: Tensor) -> Tensor:
+        """Return vectors (…, D) from the residual stream after the last block."""
+        return x
 
     def build_last(self, norm: MakeNorm) -> nn.Module:
         """Build what follows the last block: a norm, because the residual stream has none so far."""

@@ -3,6 +3,7 @@
 This package does not import torch.
 """
 
+from headtohead.spec.layers import Layers
 from headtohead.spec.spec import (
     Difference,
     Dims,
@@ -28,6 +29,7 @@ __all__ = [
     "Difference",
     "Dims",
     "Knob",
+    "Layers",
     "Part",
     "Spec",
     "alternatives",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import ast
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -93,7 +94,8 @@ class Difference(NamedTuple):
 _FAMILIES: dict[str, dict[str, type[Part]]] = {}
 # Families are listed in this order, whatever was imported first.
 ORDER: tuple[str, ...] = ("corpus", "preparation", "tokenizer")
-ORDER += ("feedforward", "fusion", "norm", "pattern", "pooling", "position", "residual")
+ORDER += ("mixer", "position", "pattern", "scores", "weighting", "values", "gate", "fusion", "convolution")
+ORDER += ("norm", "residual", "feedforward", "pooling")
 ORDER += ("start", "optimizer", "sampling", "schedule")
 _PLACES: dict[str, str] = {}  # family → model, train or data
 _SPECS: dict[str, type[Spec]] = {}
@@ -274,6 +276,20 @@ class Part(Spec):
             _PLACES[family] = of
         super().__init_subclass__(**options)
 
+    # -- parts that differ from layer to layer: 3 * Local(8) + Causal() ------------------------------------------------
+
+    def __mul__(self, count: Any) -> Any:
+        from headtohead.spec.layers import times
+
+        return times(count, self)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Any:
+        from headtohead.spec.layers import as_layers
+
+        return as_layers(self) + other
+
 
 @dataclasses.dataclass(frozen=True)
 class Dims:
@@ -297,6 +313,7 @@ def families(of: str | None = "model") -> dict[str, dict[str, type[Part]]]:
         >>> sorted(h2h.families("train"))
         ['optimizer', 'sampling', 'schedule', 'start']
     """
+    importlib.import_module("headtohead.spec.layers")  # registers Layers
     importlib.import_module("headtohead.training.arm")  # registers all built-in parts and specs
     ordered = sorted(_FAMILIES, key=lambda family: ORDER.index(family) if family in ORDER else len(ORDER))
     return {family: dict(_FAMILIES[family]) for family in ordered if of in (None, _PLACES[family])}
@@ -345,6 +362,8 @@ def _other_values(kind: Any, value: Any) -> list[Any]:
     if get_origin(kind) in (Union, UnionType):
         inner = [k for k in get_args(kind) if k is not NoneType]
         return [None] if value is not None else _other_values(inner[0], inner[0](3)) if inner[0] in (int, float) else []
+    if get_origin(kind) is tuple and Ellipsis in get_args(kind):
+        return [value[::-1], value[:1]]
     if kind is bool:
         return [not value]
     if kind is int:
@@ -363,10 +382,12 @@ def parse(text: str) -> Any:
     Examples:
         >>> h2h.parse("Causal() & Local(8)").is_causal(32)
         True
+        >>> print(h2h.parse("3*Local(8) + Causal"))
+        3*Local() + Causal()
         >>> h2h.parse("1e-3")
         0.001
     """
-    text = text.strip()
+    text = text.strip().replace("×", "*")
     path, marker, rest = text.partition(".py:")
     own: dict[str, type[Spec]] = {}
     if marker:
@@ -427,8 +448,16 @@ def _value(node: ast.expr, text: str, own: dict[str, type[Spec]]) -> Any:
                 problem = _unknown(side) if isinstance(side, str) else f"{side} is not a pattern"
                 raise InputError(f"cannot combine in '{text}': {problem}")
         return left & right if isinstance(node.op, ast.BitAnd) else left | right
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
+        left, right = _value(node.left, text, own), _value(node.right, text, own)
+        unknown = next((side for side in (left, right) if isinstance(side, str)), None)
+        if unknown is not None:
+            raise InputError(f"cannot read '{text}': {_unknown(unknown)}")
+        if isinstance(left, Spec) or isinstance(right, Spec):
+            with contextlib.suppress(TypeError):
+                return left * right if isinstance(node.op, ast.Mult) else left + right
     text = " ".join(text.split())
-    raise InputError(f"cannot read '{text}': only names, numbers, calls of parts, & and | are understood")
+    raise InputError(f"cannot read '{text}': only names, numbers, calls of parts, &, |, * and + are understood")
 
 
 def split_values(text: str) -> list[str]:
@@ -462,10 +491,16 @@ def _read(text: str, kind: Any) -> Any:
     value = parse(text)
     if get_origin(kind) is tuple and not isinstance(value, tuple):
         value = (value,)
-    wants_part = isinstance(kind, type) and issubclass(kind, Part)
-    if wants_part and isinstance(value, str):
-        raise InputError(f"no {kind.family} is called '{value}': {nearest(value, families(None)[kind.family])}")
+    family = family_of(kind)
+    if family and isinstance(value, str):
+        raise InputError(f"no {family} is called '{value}': {nearest(value, families(None)[family])}")
     return value
+
+
+def family_of(kind: Any) -> str:
+    """Return the family of parts that a setting of this type takes; an empty text if it takes none."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return next((k.family for k in kinds if isinstance(k, type) and issubclass(k, Part)), "")
 
 
 def _text(value: Any) -> str:

@@ -230,7 +230,7 @@ def _bad_layers(
 def _saturation(first: FirstStep, model: nn.Module) -> list[float]:
     """For each layer, the share of the rows, over all heads, whose largest weight is above the peak."""
     few = first.few
-    real, pattern = _real(few, first.device), first.task.arm.model.pattern
+    real, pattern = _real(few, first.device), first.task.arm.model.widest
     i = torch.arange(real.shape[1], device=real.device)
     allowed = pattern.allowed(i[None, None, :, None], i[None, None, None, :]) & real[:, None, None, :]
     counted = (allowed.sum(dim=-1) > FEW_KEYS) & real[:, None, :]  # (B, 1, T)

@@ -165,10 +165,9 @@ class LanguageModelling(Task):
         return windows(tokens, evenly(len(tokens) - block, count), block)
 
     def model_warnings(self) -> list[str]:
-        model = self.arm.model
-        if model.pattern.is_causal(model.block) and model.fusion.causal:
+        part = self.arm.model.leaks()
+        if part is None:
             return []
-        part = model.fusion if model.pattern.is_causal(model.block) else model.pattern
         return [f"{part} shows the model the tokens it is to predict: its losses mean nothing; run h2h audit"]
 
 

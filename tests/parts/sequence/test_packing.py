@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headtohead import Biases, Classifier, Full, Local, ModelSpec, Part, Reweight, RMSNorm, families
-from headtohead.model.packing import Packing
+from headtohead.parts.sequence.packing import Packing
 from headtohead.spec import alternatives, is_builtin
 from helpers.models import CLASSES, SMALL, VOCAB, stirred, text
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from headtohead.auditor.trace import DropoutOff
-from headtohead.model.dropout import LEVELS, Dropout, dropout
+from headtohead.parts.sequence.dropout import LEVELS, Dropout, dropout
 
 
 @pytest.mark.parametrize("p", [0.003, 0.1, 0.5, 0.9])
