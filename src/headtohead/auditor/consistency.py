@@ -251,7 +251,7 @@ def _window_of_layer(s: Subject, spec: ModelSpec) -> None:
         seen = size > 0  # masked tokens have a gradient of exactly zero
         allowed = reach_of_layer(layer, s.length)
     wrong = (seen != allowed) & (i != j)
-    if not layer.weighting.dense:  # keys that may be seen can have no weight
+    if not (layer.weighting.dense and layer.mixer.dense):  # keys that may be seen can have no weight
         wrong &= seen
     wrong &= layer.pattern.allowed(i, j).any(dim=1, keepdim=True)  # without keys a query gives zeros
     if wrong.any():

@@ -26,6 +26,10 @@ class LinearAttention(RecurrentMixer):
         default="elu", help="φ: elu(x) + 1, relu(x), or exp of x and of −x, each after a softmax over the features"
     )
 
+    @property
+    def dense(self) -> bool:
+        return self.features != "relu"
+
     def build(self, layer: Layer) -> MixerHooks:
         return LinearHeads(layer, self)
 

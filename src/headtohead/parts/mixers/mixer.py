@@ -33,6 +33,11 @@ class Mixer(Part, family="mixer"):
     uses: ClassVar[tuple[str, ...]] = ()
     maps: ClassVar[bool] = False  # whether it computes attention weights, which can be looked at
 
+    @property
+    def dense(self) -> bool:
+        """Whether every token that may be seen has an influence above zero; the audit checks this claim."""
+        return True
+
     def allowed(self, pattern: Pattern, i: Any, j: Any) -> Any:
         """True where a token at position i may depend on a token at position j; the audit checks this claim."""
         return pattern.allowed(i, j)
