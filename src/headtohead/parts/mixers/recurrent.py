@@ -24,7 +24,8 @@ from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.memo import Memo
 from headtohead.parts.sequence.state import LayerCache
 
-STATE = "state"  # the name of the state in a layer's cache
+STATE = "state"  # names in a layer's cache: the state, and the last inputs of a mixer's short convolution
+INPUTS = "inputs"
 CHUNK = 64  # tokens that are compared pair by pair; more costs time, fewer makes products small
 
 
@@ -46,14 +47,18 @@ class Recurrent(MixerHooks):
         super().__init__()
         self.both = _both_directions(layer.pattern)
 
+    def project(self, x: Tensor, mask: Mask, cache: LayerCache | None) -> Tensor:
+        """Return what `read` gets, (B, T, …): x as texts. Subclasses may add what both directions have in common."""
+        return mask.texts(x)
+
     @abc.abstractmethod
     def read(self, x: Tensor, keep: Tensor | None, cache: LayerCache | None) -> Tensor:
-        """Read texts x (B, T, D) from left to right and return (B, T, D). x is zero where `keep` (B, T) is false; these
+        """Read texts x (B, T, …) from left to right and return (B, T, D). x is zero where `keep` (B, T) is false; these
         tokens must not change the state. The state before the text is in the cache, if there is one, and the state
         after it is stored there."""
 
     def forward(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None, memo: Memo) -> Tensor:
-        texts, keep = mask.texts(x), mask.keep
+        texts, keep = self.project(x, mask, cache), mask.keep
         y = self.read(texts, keep, cache)
         if self.both:
             back = self.read(texts.flip(1), None if keep is None else keep.flip(1), None)
@@ -103,9 +108,10 @@ def scan(
         news = (k * (last - total).exp()[..., None]).transpose(-1, -2) @ v
         decays, q = last.exp()[..., None], q * total.exp()[..., None]
     before = []  # the state before each chunk
-    for n in range(q.shape[2]):
+    moves = [None] * q.shape[2] if decays is None else decays.unbind(dim=2)
+    for new, move in zip(news.unbind(dim=2), moves, strict=True):  # indexing would cost quadratic time in backward
         before.append(state)
-        state = news[:, :, n] + (state if decays is None else state * decays[:, :, n])
+        state = new + (state if move is None else state * move)
     o = o + q @ torch.stack(before, dim=2)
     return o.flatten(2, 3)[:, :, :T], state
 

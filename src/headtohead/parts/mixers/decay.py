@@ -1,0 +1,36 @@
+"""Step sizes and decays that depend on the token, as in Mamba-2.
+
+    dt_t = softplus(x_t + b),    g_t = −exp(a) · dt_t        (one a and one b per head; exp(g_t) multiplies the state)
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+STEPS = (1e-3, 1e-1)  # initial step sizes at x = 0, uniform on a logarithmic scale
+RATES = (1.0, 16.0)  # initial exp(a), uniform
+
+
+class Decay(nn.Module):
+    """The learned numbers a and b of every head."""
+
+    def __init__(self, heads: int, steps: tuple[float, float] = STEPS) -> None:
+        super().__init__()
+        self.steps = steps
+        self.log_rate, self.bias = nn.Parameter(torch.empty(heads)), nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        self.log_rate.uniform_(*RATES).log_()
+        dt = self.bias.uniform_(*map(math.log, self.steps)).exp()
+        self.bias.copy_(dt + torch.log(-torch.expm1(-dt)))  # the inverse of softplus
+
+    def forward(self, x: Tensor, limit: float = math.inf) -> tuple[Tensor, Tensor]:
+        """Return the step sizes, at most `limit`, and the logarithms g of the decays for x (…, H)."""
+        dt = F.softplus(x + self.bias).clamp(max=limit)
+        return dt, -self.log_rate.exp() * dt
