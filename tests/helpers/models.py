@@ -23,6 +23,7 @@ from headtohead import (
     Disentangled,
     LanguageModel,
     Local,
+    Mixer,
     ModelSpec,
     Part,
     Pattern,
@@ -33,6 +34,7 @@ from headtohead import (
     Sinks,
     Trained,
     families,
+    parse,
 )
 from headtohead.parts.mixers.attention import MultiHead
 from headtohead.parts.sequence.memo import Memo
@@ -56,6 +58,8 @@ CLOSE = [
     (Local(2) | Prefix(1)) & Causal(),
     Causal() | Prefix(3),
     Local(1) & Prefix(2),  # tokens from the third on may look at nothing
+    parse("GatedDelta(key_heads=2, key_width=3, value_width=5)"),
+    parse("Mamba2(state=3, groups=2, kernel=2, limit=0.5)"),
 ]
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -83,6 +87,11 @@ def causal_spec(part: Part, **settings: Any) -> ModelSpec:
     """A small model with this part that must not read the future."""
     spec = model_spec(part, **settings)
     return spec.set("pattern", Causal() & part) if isinstance(part, Pattern) else spec
+
+
+def key_heads(part: Part) -> int | None:
+    """Two heads of keys for the four of queries, if the part can be used with fewer heads of keys."""
+    return None if isinstance(part, Mixer) and "kv_heads" not in part.uses else 2
 
 
 @functools.cache

@@ -1,6 +1,6 @@
-"""Step sizes and decays that depend on the token, as in Mamba-2.
+"""Decays that depend on the token: learned steps as in Mamba-2, and the decays between the tokens of a chunk.
 
-    dt_t = softplus(x_t + b),    g_t = −exp(a) · dt_t        (one a and one b per head; exp(g_t) multiplies the state)
+dt_t = softplus(x_t + b),    g_t = −exp(a) · dt_t        (one a and one b per head; exp(g_t) multiplies the state)
 """
 
 from __future__ import annotations
@@ -34,3 +34,19 @@ class Decay(nn.Module):
         """Return the step sizes, at most `limit`, and the logarithms g of the decays for x (…, H)."""
         dt = F.softplus(x + self.bias).clamp(max=limit)
         return dt, -self.log_rate.exp() * dt
+
+
+def decays_within(g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the decays within chunks for their logarithms g (…, C).
+
+    They are: from token s to token t (…, C, C) at [t, s], zero for s > t; from the beginning of the chunk to each token
+    (…, C, 1); from each token to the end (…, C, 1).
+
+    Sums from s to t are not taken as differences of sums from the beginning: after a strong decay, these would have
+    lost the digits of the weak ones.
+    """
+    C = g.shape[-1]
+    sums = g[..., None].expand(*g.shape, C).tril(-1).cumsum(dim=-2)
+    later = torch.ones(C, C, dtype=torch.bool, device=g.device).triu(1)
+    between = sums.masked_fill(later, -torch.inf).exp()
+    return between, g.cumsum(dim=-1).exp()[..., None], between[..., -1, :, None]

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.parts.layer import Layer
+from headtohead.parts.mixers.decay import decays_within
 from headtohead.parts.mixers.mixer import MixerHooks
-from headtohead.parts.mixers.recurrent import CHUNK, STATE, Recurrent, RecurrentMixer, heads, in_chunks, joined, kept
+from headtohead.parts.mixers.recurrent import CHUNK, STATE, Recurrent, RecurrentMixer, heads, in_chunks, joined
+from headtohead.parts.positions import LayerHooks
 from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.state import LayerCache
 from headtohead.spec import knob
@@ -31,7 +33,7 @@ class DeltaNet(RecurrentMixer):
     )
     uses: ClassVar[tuple[str, ...]] = ("fusion", "biases", "convolution")
 
-    activation: Literal["silu", "relu", "elu", "none"] = knob(
+    activation: Literal["silu", "relu", "elu", "identity"] = knob(
         default="silu", help="activation of queries, keys and values; elu is elu(x) + 1"
     )
     negative: bool = knob(
@@ -63,7 +65,7 @@ class DeltaHeads(Recurrent):
         self.out.into_residual = True  # type: ignore[assignment]
         self.heads, self.width, self.spec = H, H * d, spec
 
-    def project(self, x: Tensor, mask: Mask, cache: LayerCache | None) -> Tensor:
+    def project(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
         qkv = torch.cat([self.q(x), self.k(x), self.v(x)], dim=-1)
         qkv = self._activate(self.convolve(qkv, mask, cache))
         return mask.texts(torch.cat([qkv, self.beta(x)], dim=-1))
@@ -71,7 +73,7 @@ class DeltaHeads(Recurrent):
     def read(self, x: Tensor, keep: Tensor | None, cache: LayerCache | None) -> Tensor:
         q, k, v, beta = x.split([self.width] * 3 + [self.heads], dim=-1)
         q, k, v = (heads(y, self.heads) for y in (q, k, v))
-        beta = write_strength(beta.transpose(1, 2), keep, self.spec.negative)
+        beta = write_strength(beta, self.spec.negative)
         o, state = delta_scan(unit(q), unit(k), v, beta, state=None if cache is None else cache.states.get(STATE))
         if cache is not None:
             cache.states[STATE] = state
@@ -80,7 +82,7 @@ class DeltaHeads(Recurrent):
     def _activate(self, x: Tensor) -> Tensor:
         if self.spec.activation == "elu":
             return F.elu(x) + 1
-        return {"silu": F.silu, "relu": F.relu, "none": lambda y: y}[self.spec.activation](x)
+        return {"silu": F.silu, "relu": F.relu, "identity": lambda y: y}[self.spec.activation](x)
 
 
 def unit(x: Tensor) -> Tensor:
@@ -88,9 +90,9 @@ def unit(x: Tensor) -> Tensor:
     return x * (x.square().sum(dim=-1, keepdim=True) + 1e-6).rsqrt()
 
 
-def write_strength(x: Tensor, keep: Tensor | None, negative: bool) -> Tensor:
-    """Return β (B, H, T): the sigmoid of x, or twice of it; zero at padding."""
-    beta = kept(x.sigmoid(), keep)
+def write_strength(x: Tensor, negative: bool) -> Tensor:
+    """Return β (B, H, T) in (0, 1), or in (0, 2), for x (B, T, H)."""
+    beta = x.sigmoid().transpose(1, 2)
     return 2 * beta if negative else beta
 
 
@@ -123,11 +125,7 @@ def delta_scan(
         return q @ state, state
     g = torch.zeros_like(beta) if g is None else g
     q, k, v, beta, g = (in_chunks(x, chunk) for x in (q, k, v, beta[..., None], g))  # (B, H, N, C, …)
-    total = g.cumsum(dim=-1)  # γ
-    later = torch.ones(total.shape[-1], total.shape[-1], dtype=torch.bool, device=q.device).triu(1)
-    between = (total[..., :, None] - total[..., None, :]).masked_fill(later, -torch.inf).exp()  # (B, H, N, C, C)
-    since, until = total.exp()[..., None], (total[..., -1:] - total).exp()[..., None]  # (B, H, N, C, 1)
-
+    between, since, until = decays_within(g)
     system = (beta * (k @ k.transpose(-1, -2)) * between).tril(-1)  # the ones on its diagonal are implied
     right = torch.cat([v, k * since], dim=-1) * beta
     solved = torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
@@ -142,7 +140,7 @@ def delta_scan(
 
 
 def _states_before(state: Tensor, news: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the state before each chunk, (B, H, N, dk, dv), and the last one. Chunk n maps S to moves_n · S + news_n."""
+    """Return the states before each chunk (B, H, N, dk, dv) and the last. Chunk n turns S into moves_n · S + news_n."""
     before = []
     for new, move in zip(news.unbind(dim=2), moves.unbind(dim=2), strict=True):
         before.append(state)

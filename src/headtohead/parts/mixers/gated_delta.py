@@ -14,6 +14,7 @@ from headtohead.parts.mixers.decay import Decay
 from headtohead.parts.mixers.delta import delta_scan, unit, write_strength
 from headtohead.parts.mixers.mixer import MixerHooks
 from headtohead.parts.mixers.recurrent import INPUTS, STATE, Recurrent, RecurrentMixer, heads, joined, kept
+from headtohead.parts.positions import LayerHooks
 from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.shifts import ShortConvolution
 from headtohead.parts.sequence.state import LayerCache
@@ -37,7 +38,7 @@ class GatedDelta(RecurrentMixer):
     )
     key_width: int | None = knob(default=None, ge=1, help="width of queries and keys of one head; none: head_width")
     value_width: int | None = knob(default=None, ge=1, help="width of values of one head; none: head_width")
-    convolution: int = knob(default=4, ge=1, help="tokens that the short convolution of queries, keys and values sees")
+    kernel: int = knob(default=4, ge=1, help="tokens that the short convolution of q, k and v reads, itself included")
     negative: bool = knob(
         default=False, help="β is in (0, 2) instead of (0, 1), which makes negative eigenvalues of the update possible"
     )
@@ -61,7 +62,7 @@ class GatedDeltaHeads(Recurrent):
         self.beta = nn.Linear(D, H, bias=False)
         self.g = nn.Linear(D, H, bias=False)
         self.decay = Decay(H)
-        self.convolve = ShortConvolution(2 * key_heads * dk + H * dv, spec.convolution)
+        self.convolve = ShortConvolution(2 * key_heads * dk + H * dv, spec.kernel)
         self.norm = nn.RMSNorm(dv, eps=spec.eps)
         with layer.seeded("fuse"):
             self.fuse = layer.fusion.build(layer.dims, layer.n)
@@ -71,7 +72,7 @@ class GatedDeltaHeads(Recurrent):
         self.widths = [key_heads * dk, key_heads * dk, H * dv]  # of q, k and v
         self.scale = dk**-0.5
 
-    def project(self, x: Tensor, mask: Mask, cache: LayerCache | None) -> Tensor:
+    def project(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
         layers = self.q, self.k, self.v, self.z, self.beta, self.g
         return mask.texts(torch.cat([layer(x) for layer in layers], dim=-1))
 
@@ -81,9 +82,8 @@ class GatedDeltaHeads(Recurrent):
         qkv, states[INPUTS] = self.convolve(qkv, states.get(INPUTS), keep)
         q, k, v = F.silu(qkv).split(self.widths, dim=-1)
         q, k = (unit(heads(y, self.key_heads)).repeat_interleave(self.heads // self.key_heads, dim=1) for y in (q, k))
-        beta = write_strength(beta.transpose(1, 2), keep, self.spec.negative)
-        _, g = self.decay(g)
-        g = kept(g.transpose(1, 2), keep)
+        beta = kept(write_strength(beta, self.spec.negative), keep)
+        g = kept(self.decay(g)[1].transpose(1, 2), keep)
         o, states[STATE] = delta_scan(q * self.scale, k, heads(v, self.heads), beta, g, states.get(STATE))
         o = self.norm(o) * F.silu(heads(z, self.heads))
         return self.out(joined(self.fuse(o, keep)))

@@ -14,6 +14,7 @@ from headtohead.parts.layer import Layer
 from headtohead.parts.mixers.decay import Decay
 from headtohead.parts.mixers.mixer import MixerHooks
 from headtohead.parts.mixers.recurrent import INPUTS, STATE, Recurrent, RecurrentMixer, heads, joined, kept, scan
+from headtohead.parts.positions import LayerHooks
 from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.shifts import ShortConvolution
 from headtohead.parts.sequence.state import LayerCache
@@ -36,7 +37,7 @@ class Mamba2(RecurrentMixer):
     state: int = knob(default=64, ge=1, help="width of queries and keys: numbers of the state for each value")
     expand: int = knob(default=2, ge=1, help="width of the values of a head, as a multiple of head_width")
     groups: int = knob(default=1, ge=1, help="heads of queries and keys, each for several heads of values")
-    convolution: int = knob(default=4, ge=1, help="tokens that the short convolution of queries, keys and values sees")
+    kernel: int = knob(default=4, ge=1, help="tokens that the short convolution of q, k and v reads, itself included")
     skip: bool = knob(default=True, help="add each head's values, times a learned number, to its output")
     least_step: float = knob(default=1e-3, gt=0, help="smallest initial step size")
     largest_step: float = knob(default=1e-1, gt=0, help="largest initial step size")
@@ -64,7 +65,7 @@ class Mamba2Heads(Recurrent):
         self.z = nn.Linear(D, values, bias=False)
         self.dt = nn.Linear(D, H, bias=False)
         self.decay = Decay(H, (spec.least_step, spec.largest_step))
-        self.convolve = ShortConvolution(2 * keys + values, spec.convolution, bias=True)
+        self.convolve = ShortConvolution(2 * keys + values, spec.kernel, bias=True)
         self.skip = nn.Parameter(torch.ones(H)) if spec.skip else None
         self.norm = nn.RMSNorm(values, eps=spec.eps)
         self.out = nn.Linear(values, D, bias=biases.out)
@@ -72,7 +73,7 @@ class Mamba2Heads(Recurrent):
         self.heads, self.groups, self.widths = H, spec.groups, [keys, keys, values]
         self.limit = math.inf if spec.limit is None else spec.limit
 
-    def project(self, x: Tensor, mask: Mask, cache: LayerCache | None) -> Tensor:
+    def project(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
         layers = self.q, self.k, self.v, self.z, self.dt
         return mask.texts(torch.cat([layer(x) for layer in layers], dim=-1))
 

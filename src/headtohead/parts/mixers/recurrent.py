@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from headtohead.parts.layer import Layer
+from headtohead.parts.mixers.decay import decays_within
 from headtohead.parts.mixers.mixer import Mixer, MixerHooks
 from headtohead.parts.patterns import Pattern
 from headtohead.parts.positions import LayerHooks
@@ -47,7 +48,7 @@ class Recurrent(MixerHooks):
         super().__init__()
         self.both = _both_directions(layer.pattern)
 
-    def project(self, x: Tensor, mask: Mask, cache: LayerCache | None) -> Tensor:
+    def project(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
         """Return what `read` gets, (B, T, …): x as texts. Subclasses may add what both directions have in common."""
         return mask.texts(x)
 
@@ -58,7 +59,7 @@ class Recurrent(MixerHooks):
         after it is stored there."""
 
     def forward(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None, memo: Memo) -> Tensor:
-        texts, keep = self.project(x, mask, cache), mask.keep
+        texts, keep = self.project(x, mask, position, cache), mask.keep
         y = self.read(texts, keep, cache)
         if self.both:
             back = self.read(texts.flip(1), None if keep is None else keep.flip(1), None)
@@ -100,15 +101,12 @@ def scan(
     if g is None:
         o, news, decays = scores @ v, k.transpose(-1, -2) @ v, None
     else:
-        total = in_chunks(g, chunk).cumsum(dim=-1)  # (B, H, N, C): the decay since the beginning of the chunk
-        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
-        between = (total[..., :, None] - total[..., None, :]).masked_fill(later, -torch.inf)
-        o = (scores * between.exp()) @ v
-        last = total[..., -1:]
-        news = (k * (last - total).exp()[..., None]).transpose(-1, -2) @ v
-        decays, q = last.exp()[..., None], q * total.exp()[..., None]
+        between, since, until = decays_within(in_chunks(g, chunk))
+        o = (scores * between) @ v
+        news = (k * until).transpose(-1, -2) @ v
+        decays, q = since[..., -1:, :], q * since
     before = []  # the state before each chunk
-    moves = [None] * q.shape[2] if decays is None else decays.unbind(dim=2)
+    moves = (None,) * q.shape[2] if decays is None else decays.unbind(dim=2)
     for new, move in zip(news.unbind(dim=2), moves, strict=True):  # indexing would cost quadratic time in backward
         before.append(state)
         state = new + (state if move is None else state * move)
