@@ -58,8 +58,8 @@ CLOSE = [
     (Local(2) | Prefix(1)) & Causal(),
     Causal() | Prefix(3),
     Local(1) & Prefix(2),  # tokens from the third on may look at nothing
-    parse("GatedDelta(key_heads=2, key_width=3, value_width=5)"),
-    parse("Mamba2(state=3, groups=2, kernel=2, limit=0.5)"),
+    parse("GatedDelta(sharing=2, expand=2)"),
+    parse("Mamba2(state=3, groups=2, kernel=2)"),
 ]
 
 Model = TypeVar("Model", bound=nn.Module)

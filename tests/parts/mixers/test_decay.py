@@ -21,14 +21,6 @@ def test_initial_steps_and_rates_are_in_their_ranges():
     assert 15.8 < float(rates.max()) < 16.001
 
 
-def test_steps_stay_below_their_limit():
-    decay = Decay(3)
-    with torch.no_grad():
-        dt, g = decay(torch.tensor([[-2.0, 0.0, 9.0]]), limit=0.02)
-    assert float(dt.max()) == pytest.approx(0.02)
-    torch.testing.assert_close(g, -decay.log_rate.exp() * dt)
-
-
 def test_decays_within_a_chunk_are_products_of_each_step():
     g = -torch.rand(2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     between, since, until = decays_within(g)

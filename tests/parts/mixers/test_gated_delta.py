@@ -18,15 +18,15 @@ from helpers.models import SMALL, VOCAB
 SPECS = [
     "GatedDelta",
     "GatedDelta(negative=True, kernel=1)",
-    "GatedDelta(key_heads=2, key_width=2, value_width=5, kernel=3)",
-    "GatedDelta(key_heads=1, kernel=2, eps=0.01)",
+    "GatedDelta(sharing=2, expand=2, kernel=3)",
+    "GatedDelta(sharing=4, kernel=2, eps=0.01)",
 ]
 
 
 def gated_delta(module, x: Tensor) -> Tensor:
     """Gated DeltaNet from its equation, for one text (n, D)."""
     spec: GatedDelta = module.spec
-    tokens, key_heads = x.tolist(), spec.key_heads or H
+    tokens, key_heads = x.tolist(), H // spec.sharing
     joined = [linear(module.q, t) + linear(module.k, t) + linear(module.v, t) for t in tokens]
     convolution = module.convolve.weight.tolist()
     mixed = [[silu(a) for a in token] for token in convolved(joined, convolution)]
@@ -72,8 +72,8 @@ BUGS = {
     "inputs are not carried": ("states.get(INPUTS), keep)", "None, keep)"),
     "padding is convolved": ("states.get(INPUTS), keep)", "states.get(INPUTS), None)"),
     "key heads in another order": (
-        "repeat_interleave(self.heads // self.key_heads, dim=1)",
-        "repeat(1, self.heads // self.key_heads, 1, 1)",
+        "repeated(unit(heads(y, self.key_heads)), self.spec.sharing)",
+        "unit(heads(y, self.key_heads)).repeat(1, self.spec.sharing, 1, 1)",
     ),
     "queries are not scaled": ("q * self.scale", "q"),
     "the gate is left out": ("self.norm(o) * F.silu(heads(z, self.heads))", "self.norm(o)"),
@@ -93,5 +93,5 @@ def test_a_planted_bug_breaks_the_definition(bug, monkeypatch):
 
 
 def test_heads_that_cannot_share_keys_are_refused():
-    with pytest.raises(InputError, match="4 heads cannot share 3 key_heads"):
-        LanguageModel(SMALL.set("mixer", "GatedDelta(key_heads=3)"), VOCAB)
+    with pytest.raises(InputError, match="4 heads are not groups of 3"):
+        LanguageModel(SMALL.set("mixer", "GatedDelta(sharing=3)"), VOCAB)

@@ -19,7 +19,6 @@ SPECS = [
     "Mamba2(state=5)",
     "Mamba2(state=3, groups=2, expand=1, kernel=3)",
     "Mamba2(state=2, groups=4, kernel=1, skip=False, eps=0.01)",
-    "Mamba2(state=2, limit=0.4)",
 ]
 
 
@@ -39,7 +38,7 @@ def mamba2(module, x: Tensor) -> Tensor:
             k = of_head(mixed[t][keys : 2 * keys], h * groups // H, groups)
             v = of_head(mixed[t][2 * keys :], h, H)
             S = S or [[0.0] * len(v) for _ in k]
-            dt = min(softplus(linear(module.dt, token)[h] + biases[h]), module.limit)
+            dt = softplus(linear(module.dt, token)[h] + biases[h])
             a = math.exp(-rates[h] * dt)
             S = [[a * S[i][j] + dt * k[i] * v[j] for j in range(len(v))] for i in range(len(k))]
             outs[t] += [sum(q[i] * S[i][j] for i in range(len(k))) + skip * v[j] for j in range(len(v))]
@@ -67,8 +66,8 @@ BUGS = {
     "inputs are not carried": ("states.get(INPUTS), keep)", "None, keep)"),
     "padding is convolved": ("states.get(INPUTS), keep)", "states.get(INPUTS), None)"),
     "groups in another order": (
-        "repeat_interleave(self.heads // self.groups, dim=1)",
-        "repeat(1, self.heads // self.groups, 1, 1)",
+        "repeated(heads(y, self.groups), self.heads // self.groups)",
+        "heads(y, self.groups).repeat(1, self.heads // self.groups, 1, 1)",
     ),
     "queries and keys exchanged": ("scan(q, k,", "scan(k, q,"),
     "the norm is before the gate": ("self.norm(joined(o) * F.silu(z))", "self.norm(joined(o)) * F.silu(z)"),

@@ -30,9 +30,9 @@ class Decay(nn.Module):
         dt = self.bias.uniform_(*map(math.log, self.steps)).exp()
         self.bias.copy_(dt + torch.log(-torch.expm1(-dt)))  # the inverse of softplus
 
-    def forward(self, x: Tensor, limit: float = math.inf) -> tuple[Tensor, Tensor]:
-        """Return the step sizes, at most `limit`, and the logarithms g of the decays for x (…, H)."""
-        dt = F.softplus(x + self.bias).clamp(max=limit)
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the step sizes dt and the logarithms g of the decays for x (…, H)."""
+        dt = F.softplus(x + self.bias)
         return dt, -self.log_rate.exp() * dt
 
 

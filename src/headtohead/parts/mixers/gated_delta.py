@@ -13,7 +13,7 @@ from headtohead.parts.layer import Layer
 from headtohead.parts.mixers.decay import Decay
 from headtohead.parts.mixers.delta import delta_scan, unit, write_strength
 from headtohead.parts.mixers.mixer import MixerHooks
-from headtohead.parts.mixers.recurrent import INPUTS, STATE, Recurrent, RecurrentMixer, heads, joined, kept
+from headtohead.parts.mixers.recurrent import INPUTS, STATE, Recurrent, RecurrentMixer, heads, joined, kept, repeated
 from headtohead.parts.positions import LayerHooks
 from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.shifts import ShortConvolution
@@ -33,11 +33,8 @@ class GatedDelta(RecurrentMixer):
     )
     uses: ClassVar[tuple[str, ...]] = ("fusion", "biases")
 
-    key_heads: int | None = knob(
-        default=None, ge=1, help="heads of queries and keys, each for several heads of values; none: as many as heads"
-    )
-    key_width: int | None = knob(default=None, ge=1, help="width of queries and keys of one head; none: head_width")
-    value_width: int | None = knob(default=None, ge=1, help="width of values of one head; none: head_width")
+    sharing: int = knob(default=1, ge=1, help="heads of values that share one head of queries and keys")
+    expand: int = knob(default=1, ge=1, help="width of the values of a head, as a multiple of head_width")
     kernel: int = knob(default=4, ge=1, help="tokens that the short convolution of q, k and v reads, itself included")
     negative: bool = knob(
         default=False, help="β is in (0, 2) instead of (0, 1), which makes negative eigenvalues of the update possible"
@@ -52,9 +49,9 @@ class GatedDeltaHeads(Recurrent):
     def __init__(self, layer: Layer, spec: GatedDelta) -> None:
         super().__init__(layer)
         D, H, d, biases = layer.dims.width, layer.dims.heads, layer.dims.head_width, layer.biases
-        key_heads, dk, dv = spec.key_heads or H, spec.key_width or d, spec.value_width or d
-        if H % key_heads:
-            raise InputError(f"{H} heads cannot share {key_heads} key_heads: key_heads must divide heads")
+        if H % spec.sharing:
+            raise InputError(f"{H} heads are not groups of {spec.sharing}: sharing must divide heads")
+        key_heads, dk, dv = H // spec.sharing, d, d * spec.expand
         self.q = nn.Linear(D, key_heads * dk, bias=biases.q)
         self.k = nn.Linear(D, key_heads * dk, bias=biases.k)
         self.v = nn.Linear(D, H * dv, bias=biases.v)
@@ -81,7 +78,7 @@ class GatedDeltaHeads(Recurrent):
         qkv, z, beta, g = x.split([sum(self.widths), self.widths[-1], self.heads, self.heads], dim=-1)
         qkv, states[INPUTS] = self.convolve(qkv, states.get(INPUTS), keep)
         q, k, v = F.silu(qkv).split(self.widths, dim=-1)
-        q, k = (unit(heads(y, self.key_heads)).repeat_interleave(self.heads // self.key_heads, dim=1) for y in (q, k))
+        q, k = (repeated(unit(heads(y, self.key_heads)), self.spec.sharing) for y in (q, k))
         beta = kept(write_strength(beta, self.spec.negative), keep)
         g = kept(self.decay(g)[1].transpose(1, 2), keep)
         o, states[STATE] = delta_scan(q * self.scale, k, heads(v, self.heads), beta, g, states.get(STATE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import torch
@@ -13,7 +12,17 @@ from headtohead.errors import InputError
 from headtohead.parts.layer import Layer
 from headtohead.parts.mixers.decay import Decay
 from headtohead.parts.mixers.mixer import MixerHooks
-from headtohead.parts.mixers.recurrent import INPUTS, STATE, Recurrent, RecurrentMixer, heads, joined, kept, scan
+from headtohead.parts.mixers.recurrent import (
+    INPUTS,
+    STATE,
+    Recurrent,
+    RecurrentMixer,
+    heads,
+    joined,
+    kept,
+    repeated,
+    scan,
+)
 from headtohead.parts.positions import LayerHooks
 from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.shifts import ShortConvolution
@@ -41,7 +50,6 @@ class Mamba2(RecurrentMixer):
     skip: bool = knob(default=True, help="add each head's values, times a learned number, to its output")
     least_step: float = knob(default=1e-3, gt=0, help="smallest initial step size")
     largest_step: float = knob(default=1e-1, gt=0, help="largest initial step size")
-    limit: float | None = knob(default=None, gt=0, help="largest step size; none: no limit")
     eps: float = knob(default=1e-5, gt=0, help="avoids division by zero in the norm of the output")
 
     def check(self) -> None:
@@ -71,7 +79,6 @@ class Mamba2Heads(Recurrent):
         self.out = nn.Linear(values, D, bias=biases.out)
         self.out.into_residual = True  # type: ignore[assignment]
         self.heads, self.groups, self.widths = H, spec.groups, [keys, keys, values]
-        self.limit = math.inf if spec.limit is None else spec.limit
 
     def project(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
         layers = self.q, self.k, self.v, self.z, self.dt
@@ -82,9 +89,9 @@ class Mamba2Heads(Recurrent):
         qkv, z, dt = x.split([sum(self.widths), self.widths[-1], self.heads], dim=-1)
         qkv, states[INPUTS] = self.convolve(qkv, states.get(INPUTS), keep)
         q, k, v = F.silu(qkv).split(self.widths, dim=-1)
-        q, k = (heads(y, self.groups).repeat_interleave(self.heads // self.groups, dim=1) for y in (q, k))
+        q, k = (repeated(heads(y, self.groups), self.heads // self.groups) for y in (q, k))
         v = heads(v, self.heads)
-        dt, g = (kept(y.transpose(1, 2), keep) for y in self.decay(dt, self.limit))  # (B, H, T)
+        dt, g = (kept(y.transpose(1, 2), keep) for y in self.decay(dt))  # (B, H, T)
         o, states[STATE] = scan(q, k, dt[..., None] * v, g, states.get(STATE))
         o = o if self.skip is None else o + self.skip[:, None, None] * v
         return self.out(self.norm(joined(o) * F.silu(z)))

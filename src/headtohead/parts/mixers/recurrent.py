@@ -77,6 +77,11 @@ def joined(o: Tensor) -> Tensor:
     return o.transpose(1, 2).flatten(2)
 
 
+def repeated(x: Tensor, count: int) -> Tensor:
+    """Repeat each head of x (B, H, T, …) for `count` heads that follow each other."""
+    return x if count == 1 else x.repeat_interleave(count, dim=1)
+
+
 def kept(x: Tensor, keep: Tensor | None) -> Tensor:
     """Set x (B, H, T, …) to zero at padding."""
     return x if keep is None else x * keep.view(len(keep), 1, -1, *[1] * (x.dim() - 3))
