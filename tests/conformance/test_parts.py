@@ -58,6 +58,7 @@ from helpers.models import (
     defaults,
     gradients,
     influence,
+    key_heads,
     language_model,
     model_spec,
     padded,
@@ -455,7 +456,7 @@ PROMPTS = {"right": [5, 2, 1], "left": [5, 2, 1]}
 @pytest.mark.parametrize("steps", STEPS)
 @torch.no_grad()
 def test_cached_outputs_equal_uncached(part, steps):
-    model, ids = language_model(causal_spec(part, kv_heads=2)), text(2)
+    model, ids = language_model(causal_spec(part, kv_heads=key_heads(part))), text(2)
     close(in_steps(model, ids, None, STEPS[steps], 0), model(ids))
 
 
@@ -514,7 +515,7 @@ def test_explicit_attention_equals_fused(part, masked):
     """Outputs and the gradient of every weight, with rows that may look at nothing among them."""
     models = [classifier(in_classifiers(part))]
     if part in IN_LANGUAGE_MODELS:
-        models.append(language_model(model_spec(part, kv_heads=2)))
+        models.append(language_model(model_spec(part, kv_heads=key_heads(part))))
     keep = torch.cat([layouts()["right"][::4], layouts()["left"][::4], torch.zeros(1, T, dtype=torch.bool)])
     ids = text(len(keep))
     for model in models:

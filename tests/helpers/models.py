@@ -23,6 +23,7 @@ from headtohead import (
     Disentangled,
     LanguageModel,
     Local,
+    Mixer,
     ModelSpec,
     Part,
     Pattern,
@@ -83,6 +84,11 @@ def causal_spec(part: Part, **settings: Any) -> ModelSpec:
     """A small model with this part that must not read the future."""
     spec = model_spec(part, **settings)
     return spec.set("pattern", Causal() & part) if isinstance(part, Pattern) else spec
+
+
+def key_heads(part: Part) -> int | None:
+    """Two heads of keys for the four of queries, if the part can be used with fewer heads of keys."""
+    return None if isinstance(part, Mixer) and "kv_heads" not in part.uses else 2
 
 
 @functools.cache
