@@ -9,7 +9,7 @@ from torch import Tensor
 from headtohead import Alibi, Causal, Full, InputError, LanguageModel, Mixer, NoPosition, Rope, families, parse
 from headtohead.model.cache import Cache
 from headtohead.parts.mixers import recurrent
-from headtohead.parts.mixers.recurrent import RecurrentMixer, scan
+from headtohead.parts.mixers.recurrent import RecurrentMixer, in_chunks, scan
 from headtohead.parts.sequence.state import LayerCache
 from headtohead.spec import is_builtin
 from helpers.mixers import KEEP, embeddings, layer_of, mixed, planted
@@ -250,3 +250,9 @@ def test_every_builtin_mixer_of_this_kind_is_tested():
     wanted = {parse(name) for name in ("LinearAttention", "Retention", "GatedLinear", "ConvolutionMixer")}
     assert wanted <= {m for m in RECURRENT if isinstance(m, Mixer)}
     assert all(m.allowed(Causal(), 1, 0) for m in RECURRENT)
+
+
+def test_chunks_are_filled_with_zeros():
+    x = torch.arange(1, 6.0).view(1, 1, 5, 1)
+    assert in_chunks(x, 3).flatten().tolist() == [1, 2, 3, 4, 5, 0]
+    assert in_chunks(x, 9).shape == (1, 1, 1, 5, 1)
