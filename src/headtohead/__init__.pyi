@@ -75,8 +75,13 @@ from headtohead.parts.layer import Biases as Biases
 from headtohead.parts.layer import Layer as Layer
 from headtohead.parts.mixers.attend import Attend as Attend
 from headtohead.parts.mixers.attention import Attention as Attention
+from headtohead.parts.mixers.convolution import ConvolutionMixer as ConvolutionMixer
+from headtohead.parts.mixers.forgetting import Forgetting as Forgetting
+from headtohead.parts.mixers.gated_linear import GatedLinear as GatedLinear
+from headtohead.parts.mixers.linear import LinearAttention as LinearAttention
 from headtohead.parts.mixers.mixer import Mixer as Mixer
 from headtohead.parts.mixers.mixer import MixerHooks as MixerHooks
+from headtohead.parts.mixers.retention import Retention as Retention
 from headtohead.parts.norms import LayerNorm as LayerNorm
 from headtohead.parts.norms import NoNorm as NoNorm
 from headtohead.parts.norms import Norm as Norm

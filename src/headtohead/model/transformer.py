@@ -178,7 +178,8 @@ def _position(spec: ModelSpec) -> PositionHooks:
         built: PositionHooks = LayeredHooks(spec.each("position"), spec.dims)
     else:
         built = spec.position.build(spec.dims)
-    used = any("position" in mixer.uses for mixer in spec.each("mixer"))
+    layers = zip(spec.each("mixer"), spec.each("position"), strict=True)
+    used = any("position" in mixer.uses or (p.rotates and "rotation" in mixer.uses) for mixer, p in layers)
     changed = {name for name in ("embed", "rotate", "bias", "layer") if _overrides(built, name)}
     if changed and "embed" not in changed and not used:
         raise InputError(

@@ -60,6 +60,8 @@ class Position(Part, family="position"):
     # Claims about the position; the audit checks them.
     relative: ClassVar[bool] = False  # attention depends only on i − j
     decays: ClassVar[bool] = False  # the bias falls with |i − j|, on both sides of the query
+    # It rotates queries and keys, so that mixers without a bias of scores can use it too.
+    rotates: ClassVar[bool] = False
 
     @abc.abstractmethod
     def build(self, dims: Dims) -> PositionHooks:
@@ -161,6 +163,7 @@ class Rope(Position):
     )
     reference: ClassVar[str] = "Su et al. 2021, RoFormer"
     relative: ClassVar[bool] = True
+    rotates: ClassVar[bool] = True
 
     theta: float = knob(
         default=10_000.0, gt=1, help="the slowest pair makes one turn in about 2π times this many tokens"

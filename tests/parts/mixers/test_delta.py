@@ -187,11 +187,11 @@ def delta_net(module, x: Tensor) -> Tensor:
     """DeltaNet from its equation, for one text (n, D)."""
     spec: DeltaNet = module.spec
     act, outs = ACTIVATIONS[spec.activation], []
-    tokens = x.tolist()
+    tokens, counts = x.tolist(), (H, module.kv_heads, module.kv_heads)
     for h in range(H):
         q, k, v = (
-            [of_head([act(a) for a in linear(layer, token)], h, H) for token in tokens]
-            for layer in (module.q, module.k, module.v)
+            [of_head([act(a) for a in linear(layer, token)], h * count // H, count) for token in tokens]
+            for layer, count in zip((module.q, module.k, module.v), counts, strict=True)
         )
         beta = [(2 if spec.negative else 1) * sigmoid(linear(module.beta, token)[h]) for token in tokens]
         zeros = [[0.0] * len(v[0]) for _ in k[0]]
@@ -209,6 +209,10 @@ def test_delta_net_equals_its_definition(spec):
     matches(layer_of(parse(spec)), delta_net)
 
 
+def test_heads_may_share_keys_and_values():
+    matches(layer_of(parse("DeltaNet"), kv_heads=2), delta_net)
+
+
 def test_delta_net_reads_both_ways_in_a_classifier():
     matches(layer_of(parse("DeltaNet"), Full()), both_ways(delta_net), Full())
 
@@ -217,9 +221,9 @@ MIXER_BUGS = {
     "keys are not normalised": ("unit(k)", "k"),
     "queries are not normalised": ("unit(q)", "q"),
     "state is not stored": ("cache.states[STATE] = state", "cache.states[STATE] = 0 * state"),
-    "padding is read": (
-        "return mask.texts(torch.cat([qkv, self.beta(x)], dim=-1))",
-        "return torch.cat([qkv, self.beta(x)], dim=-1)",
+    "padding is written": (
+        "kept(write_strength(beta, self.spec.negative), keep)",
+        "write_strength(beta, self.spec.negative)",
     ),
     "the norm is left out": ("self.norm(o)", "o"),
 }

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from headtohead.parts.layer import Layer
 from headtohead.parts.mixers.decay import decays_within
 from headtohead.parts.mixers.mixer import MixerHooks
-from headtohead.parts.mixers.recurrent import CHUNK, STATE, Recurrent, RecurrentMixer, heads, in_chunks, joined
+from headtohead.parts.mixers.recurrent import CHUNK, STATE, RecurrentHeads, RecurrentMixer, in_chunks, joined, kept
 from headtohead.parts.positions import LayerHooks
 from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.state import LayerCache
@@ -31,7 +31,7 @@ class DeltaNet(RecurrentMixer):
         "Schlag et al. 2021, Linear Transformers Are Secretly Fast Weight Programmers; "
         "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length"
     )
-    uses: ClassVar[tuple[str, ...]] = ("fusion", "biases", "convolution")
+    uses: ClassVar[tuple[str, ...]] = ("kv_heads", "qk_norm", "fusion", "convolution", "biases")
 
     activation: Literal["silu", "relu", "elu", "identity"] = knob(
         default="silu", help="activation of queries, keys and values; elu is elu(x) + 1"
@@ -49,32 +49,21 @@ class DeltaNet(RecurrentMixer):
         return DeltaHeads(layer, self)
 
 
-class DeltaHeads(Recurrent):
+class DeltaHeads(RecurrentHeads):
     def __init__(self, layer: Layer, spec: DeltaNet) -> None:
         super().__init__(layer)
-        D, H, d, biases = layer.dims.width, layer.dims.heads, layer.dims.head_width, layer.biases
-        self.q = nn.Linear(D, H * d, bias=biases.q)
-        self.k = nn.Linear(D, H * d, bias=biases.k)
-        self.v = nn.Linear(D, H * d, bias=biases.v)
-        self.beta = nn.Linear(D, H, bias=False)
-        self.convolve = layer.convolution.build(layer, "B", 3 * H * d)
-        self.norm = nn.RMSNorm(d, eps=spec.eps)
-        with layer.seeded("fuse"):
-            self.fuse = layer.fusion.build(layer.dims, layer.n)
-        self.out = nn.Linear(H * d, D, bias=biases.out)
-        self.out.into_residual = True  # type: ignore[assignment]
-        self.heads, self.width, self.spec = H, H * d, spec
+        self.beta = nn.Linear(layer.dims.width, self.heads, bias=False)
+        self.norm = nn.RMSNorm(layer.dims.head_width, eps=spec.eps)
+        self.spec = spec
 
     def project(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
-        qkv = torch.cat([self.q(x), self.k(x), self.v(x)], dim=-1)
-        qkv = self._activate(self.convolve(qkv, mask, cache))
-        return mask.texts(torch.cat([qkv, self.beta(x)], dim=-1))
+        return torch.cat([super().project(x, mask, position, cache), mask.texts(self.beta(x))], dim=-1)
 
     def read(self, x: Tensor, keep: Tensor | None, cache: LayerCache | None) -> Tensor:
-        q, k, v, beta = x.split([self.width] * 3 + [self.heads], dim=-1)
-        q, k, v = (heads(y, self.heads) for y in (q, k, v))
-        beta = write_strength(beta, self.spec.negative)
-        o, state = delta_scan(unit(q), unit(k), v, beta, state=None if cache is None else cache.states.get(STATE))
+        qkv, beta = x.split([sum(self.widths), self.heads], dim=-1)
+        q, k, v = map(self._activate, self.split(qkv))
+        k, v, beta = self.grouped(unit(k)), self.grouped(v), kept(write_strength(beta, self.spec.negative), keep)
+        o, state = delta_scan(unit(q), k, v, beta, state=None if cache is None else cache.states.get(STATE))
         if cache is not None:
             cache.states[STATE] = state
         return self.out(joined(self.fuse(self.norm(o), keep)))

@@ -5,25 +5,31 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from headtohead.parts.layer import Layer
 from headtohead.parts.mixers.mixer import MixerHooks
-from headtohead.parts.mixers.recurrent import STATE, Recurrent, RecurrentMixer, heads, joined, kept, scan
+from headtohead.parts.mixers.recurrent import STATE, RecurrentHeads, RecurrentMixer, joined, kept, scan
 from headtohead.parts.sequence.state import LayerCache
 from headtohead.spec import knob
+
+# Smallest sum that is divided by. ReLU lets single features be as small as chance has it, and their gradients would be
+# as large; the other features shrink together with their gradients.
+FLOORS = {"elu": 1e-12, "relu": 1e-6, "exp": 1e-12}
 
 
 class LinearAttention(RecurrentMixer):
     """Every query weighs the values of earlier tokens by products of positive features of queries and keys."""
 
     equation: ClassVar[str] = "o_i = Σ_j≤i (φ(q_i)·φ(k_j)) v_j / Σ_j≤i φ(q_i)·φ(k_j)"
-    reference: ClassVar[str] = "Katharopoulos et al. 2020, Transformers are RNNs"
-    uses: ClassVar[tuple[str, ...]] = ("kv_heads", "qk_norm", "fusion", "biases")
+    reference: ClassVar[str] = (
+        "Katharopoulos et al. 2020, Transformers are RNNs; features=exp: Zhang et al. 2024, The Hedgehog and the "
+        "Porcupine"
+    )
+    uses: ClassVar[tuple[str, ...]] = ("kv_heads", "qk_norm", "fusion", "convolution", "biases")
 
     features: Literal["elu", "relu", "exp"] = knob(
-        default="elu", help="φ: elu(x) + 1, relu(x), or exp of x and of −x, each after a softmax over the features"
+        default="elu", help="φ: elu(x) + 1, relu(x), or a softmax over the features x and −x"
     )
 
     @property
@@ -34,34 +40,24 @@ class LinearAttention(RecurrentMixer):
         return LinearHeads(layer, self)
 
 
-class LinearHeads(Recurrent):
+class LinearHeads(RecurrentHeads):
     def __init__(self, layer: Layer, spec: LinearAttention) -> None:
         super().__init__(layer)
-        d, H, kv_heads, biases = layer.dims.head_width, layer.dims.heads, layer.kv_heads, layer.biases
-        self.q = nn.Linear(layer.dims.width, H * d, bias=biases.q)
-        self.k = nn.Linear(layer.dims.width, kv_heads * d, bias=biases.k)
-        self.v = nn.Linear(layer.dims.width, kv_heads * d, bias=biases.v)
-        with layer.seeded("qk_norm"):
-            self.q_norm, self.k_norm = layer.qk_norm.build(d), layer.qk_norm.build(d)
-        with layer.seeded("fuse"):
-            self.fuse = layer.fusion.build(layer.dims, layer.n)
-        self.out = nn.Linear(H * d, layer.dims.width, bias=biases.out)
-        self.out.into_residual = True  # type: ignore[assignment]
-        self.heads, self.kv_heads, self.spec = H, kv_heads, spec
+        self.spec, self.floor = spec, FLOORS[spec.features]
 
     def read(self, x: Tensor, keep: Tensor | None, cache: LayerCache | None) -> Tensor:
-        q = self._features(self.q_norm(heads(self.q(x), self.heads)))
-        k = kept(self._features(self.k_norm(heads(self.k(x), self.kv_heads))), keep)
-        v = heads(self.v(x), self.kv_heads)
+        q, k, v = self.split(x)
+        q, k = self._features(q), kept(self._features(k), keep)
+        q = q / q.sum(dim=-1, keepdim=True).clamp(min=self.floor)  # the equation is the same for any scale of q
         v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)  # the last column sums the weights
-        k, v = (y.repeat_interleave(self.heads // self.kv_heads, dim=1) for y in (k, v))
+        k, v = self.grouped(k), self.grouped(v)
         o, state = scan(q, k, v, state=None if cache is None else cache.states.get(STATE))
         if cache is not None:
             cache.states[STATE] = state
-        o = o[..., :-1] / o[..., -1:].clamp(min=1e-6)
+        o = o[..., :-1] / o[..., -1:].clamp(min=self.floor)
         return self.out(joined(self.fuse(o, keep)))
 
     def _features(self, x: Tensor) -> Tensor:
         if self.spec.features == "elu":
-            return F.elu(x) + 1
+            return x.relu() + x.clamp(max=0).exp()  # elu(x) + 1 without rounding to zero
         return x.relu() if self.spec.features == "relu" else torch.cat([x, -x], dim=-1).softmax(dim=-1)

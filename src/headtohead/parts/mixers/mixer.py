@@ -29,7 +29,8 @@ class MixerHooks(nn.Module):
 class Mixer(Part, family="mixer"):
     """How a layer passes information from token to token."""
 
-    # Which other settings of a layer the mixer uses. A setting that is not used must keep its default.
+    # Which other settings of a layer the mixer uses. A setting that is not used keeps its default. "position" stands
+    # for the rotation and the bias of a position, "rotation" for its rotation alone.
     uses: ClassVar[tuple[str, ...]] = ()
     maps: ClassVar[bool] = False  # whether it computes attention weights, which can be looked at
 
