@@ -81,6 +81,8 @@ from headtohead.parts.mixers.gated_linear import GatedLinear as GatedLinear
 from headtohead.parts.mixers.linear import LinearAttention as LinearAttention
 from headtohead.parts.mixers.mixer import Mixer as Mixer
 from headtohead.parts.mixers.mixer import MixerHooks as MixerHooks
+from headtohead.parts.mixers.recurrent import Recurrent as Recurrent
+from headtohead.parts.mixers.recurrent import RecurrentMixer as RecurrentMixer
 from headtohead.parts.mixers.retention import Retention as Retention
 from headtohead.parts.norms import LayerNorm as LayerNorm
 from headtohead.parts.norms import NoNorm as NoNorm

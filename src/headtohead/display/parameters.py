@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from headtohead.display.catalogue import Catalogue, catalogue, is_spec
 from headtohead.errors import InputError
 from headtohead.model.count import Breakdown, breakdown, count
 from headtohead.model.spec import ModelSpec
+from headtohead.model.state_bytes import StateBytes, state_bytes
 from headtohead.model.transformer import Classifier, LanguageModel
 from headtohead.report.named_runs import about, arm_of, group_runs
 from headtohead.run import store
@@ -30,6 +32,11 @@ class Parameters:
     counted: Breakdown
     learning: int | None = None  # parameters that training changes, where known
 
+    @property
+    def state(self) -> StateBytes | None:
+        """What a language model keeps for a text while it generates."""
+        return state_bytes(self.spec) if self.classes is None else None
+
     def lines(self) -> list[str]:
         """A description of the model."""
         size = f"vocabulary {self.vocab:,}" + (f", {self.classes} classes" if self.classes else "")
@@ -39,11 +46,14 @@ class Parameters:
         said = [self.name, f"{shape}, {size}"] if self.name else [f"{self.spec}, {size}"]
         if self.learning is not None and self.learning != self.counted.total:
             said.append(f"{self.learning:,} of {self.counted.total:,} parameters learn")
+        if self.state is not None:
+            said.append(f"state in generation (float32): {self.state}")
         return said
 
     def to_json(self) -> dict[str, Any]:
         said = {"name": self.name, "vocabulary": self.vocab, "classes": self.classes, "learning": self.learning}
-        return {"spec": self.spec.to_json(), **said, **self.counted.to_json()}
+        state = None if self.state is None else dataclasses.asdict(self.state)
+        return {"spec": self.spec.to_json(), **said, **self.counted.to_json(), "state_bytes": state}
 
 
 def parameters_with(settings: list[str], vocab: int, classes: int | None) -> Parameters:

@@ -31,7 +31,12 @@ class _Counter(Watching):
             self.flops += count(*args)
         elif name.startswith(ATTENTION):
             self.flops += _backward(*args) if name.endswith("backward") else _forward(*args)
-        return op(*args, **(kwargs or {}))
+        out = op(*args, **(kwargs or {}))
+        if name in ("convolution", "_convolution"):
+            self.flops += _convolution(out, args[1])
+        elif name == "convolution_backward":
+            self.flops += sum(_convolution(args[0], args[2]) for made in out[:2] if made is not None)
+        return out
 
 
 def _mm(a: Tensor, b: Tensor, *_: Any) -> int:
@@ -50,6 +55,15 @@ def _backward(_grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> int:
     return 2 * queries * keys * (3 * q.shape[-1] + 2 * v.shape[-1])
 
 
+def _solve(a: Tensor, b: Tensor, *_: Any) -> int:
+    """Count the half of the square matrix a that is not zero."""
+    return b.numel() * a.shape[-1]
+
+
+def _convolution(out: Tensor, weight: Tensor) -> int:
+    return 2 * out.numel() * weight[0].numel()
+
+
 _PRODUCTS: dict[str, Callable[..., int]] = {
     "mm": _mm,
     "bmm": _mm,
@@ -57,6 +71,7 @@ _PRODUCTS: dict[str, Callable[..., int]] = {
     "addmm_": lambda _c, a, b, *_: _mm(a, b),
     "baddbmm": lambda _c, a, b, *_: _mm(a, b),
     "addbmm": lambda _c, a, b, *_: _mm(a, b),
+    "linalg_solve_triangular": _solve,
     "mv": lambda a, _b, *_: 2 * a.numel(),
     "dot": lambda a, _b, *_: 2 * a.numel(),
 }
