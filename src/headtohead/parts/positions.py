@@ -60,6 +60,7 @@ class Position(Part, family="position"):
     # Claims about the position; the audit checks them.
     relative: ClassVar[bool] = False  # attention depends only on i − j
     decays: ClassVar[bool] = False  # the bias falls with |i − j|, on both sides of the query
+    reads_vectors: ClassVar[bool] = False  # the bias depends on queries and keys, not only on i and j
 
     @abc.abstractmethod
     def build(self, dims: Dims) -> PositionHooks:
@@ -206,6 +207,7 @@ class Disentangled(Position):
     )
     reference: ClassVar[str] = "He et al. 2020, DeBERTa"
     relative: ClassVar[bool] = True
+    reads_vectors: ClassVar[bool] = True
 
     span: int = knob(default=16, ge=1, help="offsets beyond ± span share the vector at ± span")
     terms: Literal["both", "content-to-position", "position-to-content"] = knob(
