@@ -11,7 +11,7 @@ from .copying import bare, filled
 
 transformers = pytest.importorskip("transformers")
 
-VOCAB, ROTATED, CONTENT, WIDTH = 61, 4, 6, 12
+VOCAB, ROTATED, CONTENT, WIDTH = 61, 4, 8, 12
 
 
 def tiny(**settings):
@@ -26,7 +26,7 @@ def tiny(**settings):
         kv_lora_rank=WIDTH,
         qk_rope_head_dim=ROTATED,
         qk_nope_head_dim=CONTENT,
-        v_head_dim=8,
+        v_head_dim=CONTENT,
         max_position_embeddings=40,
         **{"q_lora_rank": 10, **settings},
     )
@@ -46,7 +46,6 @@ def deepseek_spec(config) -> ModelSpec:
         mixer=Latent(
             width=config.kv_lora_rank,
             rotated=config.qk_rope_head_dim,
-            content=config.qk_nope_head_dim,
             query_width=config.q_lora_rank,
             norm=RMSNorm(eps=1e-6),
         ),

@@ -24,7 +24,7 @@ def test_silencing_a_head_removes_its_output_columns(snapshot_home, ids):
 
     record = store.find_run(ids[0], snapshot_home)
     trained = load_trained(record)
-    op = next(o for o in operations(trained.model.spec.dims) if (o.layer, o.head) == (0, 1))
+    op = next(o for o in operations(trained.model) if (o.layer, o.head) == (0, 1))
     x = torch.arange(2, 12)[None]
     with torch.inference_mode():
         plain = trained.model(x)

@@ -47,8 +47,8 @@ class OutputGate(Gate):
 
     equation: ClassVar[str] = "o ⊙ sigmoid(W_g x),  one gate for each number of o, or for each head"
     reference: ClassVar[str] = (
-        "Qiu et al. 2025, Gated Attention for Large Language Models; OutputGate(per=head, reads=12): modded-nanogpt, log "
-        "of the record of 2025-08-23"
+        "Qiu et al. 2025, Gated Attention for Large Language Models; with per=head and reads=12: "
+        "modded-nanogpt, log of the record of 2025-08-23"
     )
 
     per: Literal["element", "head"] = knob(default="element", help="one gate for each number, or for each head")

@@ -47,7 +47,6 @@ class Latent(Mixer):
     rotated: int | None = knob(
         default=None, ge=2, help="r, width of the rotated part; none: half of d, rounded to even"
     )
-    content: int | None = knob(default=None, ge=1, help="width of the other part of queries and keys; none: d")
     query_width: int | None = knob(
         default=None, ge=1, help="numbers of a small vector that queries are computed from; none: from x"
     )
@@ -60,8 +59,8 @@ class Latent(Mixer):
 class LatentHeads(Attend):
     def __init__(self, layer: Layer, spec: Latent) -> None:
         D, H, d, biases = layer.dims.width, layer.dims.heads, layer.dims.head_width, layer.biases
-        self.sizes = [spec.content or d, spec.rotated or 2 * max(1, d // 4)]  # content and rotated part of q and k
-        self.latent, self.heads, self.head_width = spec.width or max(1, min(4 * d, D // 2)), H, d
+        self.sizes = [d, spec.rotated or 2 * max(1, d // 4)]  # content and rotated part of q and k
+        self.latent, self.heads = spec.width or max(1, min(4 * d, D // 2)), H
         super().__init__(layer, sum(self.sizes))
         self.outputs = layer.dims
         self.q_down: nn.Module = nn.Identity()
@@ -74,7 +73,7 @@ class LatentHeads(Attend):
             self.norm = spec.norm.build(self.latent)
         self.q = nn.Linear(reads, H * sum(self.sizes), bias=biases.q and spec.query_width is None)
         self.down = nn.Linear(D, self.latent + self.sizes[1], bias=biases.k or biases.v)
-        self.up = nn.Linear(self.latent, H * (self.sizes[0] + d), bias=False)
+        self.up = nn.Linear(self.latent, 2 * H * d, bias=False)
         self.turn = _rotation(layer, self.sizes[1])
         self.gate = layer.gate.build(layer)
         with layer.seeded("fuse"):
@@ -84,7 +83,7 @@ class LatentHeads(Attend):
 
     def forward(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None, memo: Memo) -> Tensor:
         q = mask.texts(self.q(self.q_norm(self.q_down(x)))).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        q, turned = q.split(self.sizes, dim=-1)  # (B, H, T, content), (B, H, T, r)
+        q, turned = q.split(self.sizes, dim=-1)  # (B, H, T, d), (B, H, T, r)
         turned = self.turn.rotate(turned, mask.i)
         c, shared = self.down(x).split([self.latent, self.sizes[1]], dim=-1)
         c, shared = (mask.texts(y)[:, None] for y in (self.norm(c), shared))  # (B, 1, T, C), (B, 1, T, r)
@@ -101,7 +100,7 @@ class LatentHeads(Attend):
     ) -> Tensor:
         """Attend to the keys and values of each head."""
         kv = self.up(c.squeeze(1)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        k, v = kv.split([self.sizes[0], self.head_width], dim=-1)
+        k, v = kv.chunk(2, dim=-1)
         k = torch.cat([k, shared.expand(-1, self.heads, -1, -1)], dim=-1)
         return self.attend(torch.cat([q, turned], dim=-1), k, v, mask, position)
 
@@ -109,8 +108,7 @@ class LatentHeads(Attend):
         self, q: Tensor, turned: Tensor, c: Tensor, shared: Tensor, mask: Mask, position: LayerHooks
     ) -> Tensor:
         """Attend to c, as if it were the key and the value of all heads."""
-        up = self.up.weight.unflatten(0, (self.heads, -1))  # (H, content + d, C)
-        up_k, up_v = up.split([self.sizes[0], self.head_width], dim=1)
+        up_k, up_v = self.up.weight.unflatten(0, (self.heads, -1)).chunk(2, dim=1)  # (H, d, C)
         o = self.attend(torch.cat([q @ up_k, turned], dim=-1), torch.cat([c, shared], dim=-1), c, mask, position)
         return o @ up_v.transpose(-1, -2)
 
