@@ -76,8 +76,10 @@ def variants() -> list[Part]:
 
 
 def model_spec(part: Part, **settings: Any) -> ModelSpec:
-    """A small model with this part. Patterns are taken as they are."""
+    """A small model with this part. Patterns are taken as they are. A mixer gets no kv_heads if it uses none."""
     spec = SMALL.set(part.family, part)
+    if isinstance(part, Mixer) and "kv_heads" not in part.uses:
+        settings.pop("kv_heads", None)
     for name, value in settings.items():
         spec = spec.set(name.replace("__", "."), value)
     return spec

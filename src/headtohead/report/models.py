@@ -145,7 +145,9 @@ class _Look:
             assert isinstance(found, Evolution)
             if "entropy" in found.not_applicable:
                 raise InputError(found.not_applicable["entropy"])
-            layers, heads = ([pair[n] for pair in self.heads] for n in (0, 1))
+            if silent := [layer for layer, _ in self.heads if layer not in found.layers]:
+                raise InputError(f"layer {silent[0]} computes no attention weights")
+            layers, heads = [found.layers.index(layer) for layer, _ in self.heads], [head for _, head in self.heads]
             values = {name: v[:, :, layers, heads] for name, v in found.values.items()}
             return Evolved(arm.name, arm.number, found.steps, self.heads, values)
 

@@ -369,7 +369,7 @@ def _other_values(kind: Any, value: Any) -> list[Any]:
     if kind is int:
         return [value + 1, value - 1, value * 2, value // 2]
     if kind is float:
-        return [value * 2, value / 2, value + 1, value + 0.5]
+        return [value * 2, value / 2, value + 1, value + 0.5, value / 8]
     return []
 
 
