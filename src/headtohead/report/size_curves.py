@@ -109,7 +109,7 @@ class SizeCurves:
                 up_to = curve.solved_up_to()
                 few = " (one seed has no interval)" if len(curve.seeds) < 2 else ""
                 level = f"at least {SOLVED:.0%}"
-                said.append(f"{level} up to {self.over} {up_to:g}" if up_to is not None else f"nowhere {level}{few}")
+                said.append(f"{level} up to {self.over}={up_to:g}" if up_to is not None else f"nowhere {level}{few}")
             if n:
                 said.append(f"against {self.lines[0].label}: {_verdicts(curve)}")
             lines += [f"{curve.label}: {'; '.join(said)}"] if said else []

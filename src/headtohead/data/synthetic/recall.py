@@ -92,6 +92,10 @@ class InContextRecall(Synthetic):
 
     NOISES: ClassVar[int] = 16  # different symbols of noise
 
+    def check(self) -> None:
+        if self.length % 2 and not self.noise:
+            raise InputError(f"pairs fill an even number of symbols, and length is {self.length}: add or take one")
+
     @property
     def symbols(self) -> tuple[str, ...]:
         return (*named("k", self.keys), *named("v", self.values), *named("n", self.NOISES if self.noise else 0))
@@ -101,8 +105,8 @@ class InContextRecall(Synthetic):
         return self.values
 
     def draw(self, rng: np.random.Generator, count: int) -> Examples:
-        pairs = max(2, round((1 - self.noise) * self.length / 2))
-        noises = max(0, self.length - 2 * pairs)
+        pairs = max(2, int((1 - self.noise) * self.length / 2))
+        noises = self.length - 2 * pairs
         value_of = self.keys + rng.integers(0, self.values, (count, self.keys))  # (N, keys)
         is_noise = different(rng, count, pairs + noises, pairs + noises) >= pairs  # (N, items)
         start = np.cumsum(2 - is_noise, axis=1) - (2 - is_noise)

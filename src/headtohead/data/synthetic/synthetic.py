@@ -120,6 +120,10 @@ class Synthetic(Corpus):
         """The result without reading the example."""
         return Level(1 / self.choices, math.log(self.choices))
 
+    def limits(self) -> tuple[Level, Level]:
+        """Return the best possible result, on a sample of examples, and the result of guessing."""
+        return self.optimum(self.draw(np.random.default_rng(0), 1000)), self.guess
+
     @property
     def longest(self) -> int:
         """Symbols of the longest example, in training or in a test set."""
@@ -147,6 +151,12 @@ class Synthetic(Corpus):
         """Return validation, test and the further test sets. No example is in two of validation, test and training."""
         return _sets(self._plain)
 
+    def example(self) -> tuple[str, str]:
+        """Return the first test example as a text, and the same text up to its first question."""
+        shown = self.sets()["test"][0]
+        names = [self.symbols[i] for i in shown.ids]
+        return " ".join(names), " ".join(names[: int(shown.asked.argmax()) + 1])
+
     def train(self) -> Examples | None:
         """Return the training examples if there is a fixed number of them."""
         return None if self.examples is None else _train(self._plain)
@@ -159,7 +169,7 @@ class Synthetic(Corpus):
             if len(found) > IDLE * count:
                 raise self._too_few("training")
             drawn = self.draw(rng, missing + missing // 2)
-            found.append(drawn[self._on("train", _hashes(drawn.ids))][:missing])
+            found.append(drawn[self._on("train", drawn, _hashes(drawn.ids))][:missing])
         return Examples.joined(found)
 
     @property
@@ -169,11 +179,13 @@ class Synthetic(Corpus):
     def _stream(self, *names: object) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(key=stream(self.seed, *names)))
 
-    def _on(self, side: Side, hashes: np.ndarray) -> np.ndarray:
-        """Which examples belong to a side. That depends on their symbols alone, so that the sides share no example."""
+    def _on(self, side: Side, drawn: Examples, hashes: np.ndarray) -> np.ndarray:
+        """Which examples belong to a side and ask something. The side depends on the symbols alone, so that no example
+        is on two sides."""
         share = hashes / 2.0**64
         test, held = share < self.held / 2, share < self.held
-        return {"test": test, "validation": held & ~test, "train": ~held}[side]
+        own = {"test": test, "validation": held & ~test, "train": ~held}[side]
+        return own & drawn.asked.any(axis=1)
 
     def _different(self, side: Side, count: int, *names: object) -> Examples:
         """Draw up to `count` different examples of one side: fewer if there are not as many."""
@@ -184,7 +196,7 @@ class Synthetic(Corpus):
             hashes = _hashes(drawn.ids)
             first = np.zeros(len(drawn), bool)
             first[np.unique(hashes, return_index=True)[1]] = True
-            new = np.flatnonzero(first & self._on(side, hashes) & ~np.isin(hashes, seen))[: count - len(seen)]
+            new = np.flatnonzero(first & self._on(side, drawn, hashes) & ~np.isin(hashes, seen))[: count - len(seen)]
             seen, idle = np.concatenate([seen, hashes[new]]), 0 if len(new) else idle + 1
             found.append(drawn[new])
         if not len(seen):
