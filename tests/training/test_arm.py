@@ -176,6 +176,6 @@ def test_the_default_arm_of_a_task_fits_its_symbols_and_lengths():
 
 
 def test_ids_of_synthetic_runs_are_unchanged():
-    """If numpy or the task draws other examples, the fingerprint changes and stored runs are not mixed with new ones."""
+    """If other examples are drawn, the fingerprint changes, so that stored runs are not mixed with new ones."""
     arm = Arm.of("lm", Copying(length=4, test_length=(8,), tested=50))
     assert RunSpec(arm=arm).resolved().arm.data.corpus.content == "66e8aa0a2f716871"

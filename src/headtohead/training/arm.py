@@ -50,7 +50,7 @@ class Arm(Spec):
             data.corpus.texts() if task == "lm" else data.corpus.sentences()  # raises an error that names its tasks
         if isinstance(data.corpus, Synthetic):
             # with embeddings of 0.02 recall stays at its plateau for 1,000 steps (docs/log.md, 2026-11-19)
-            init = InitSpec(embedding_std=0.2, linear="xavier")
+            init = InitSpec(embedding_std=0.2, linear="torch")
             model = ModelSpec(layers=2, block=data.corpus.longest, position=Rope(), init=init)
             return cls(task="lm", data=data, tokenizer=Symbols(), model=model, train=TrainSpec(batch=64))
         if task == "lm":

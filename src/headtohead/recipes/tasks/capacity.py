@@ -13,7 +13,7 @@ TASK = Mqar(pairs=8, least_pairs=1, test_pairs=(1, 2, 4, 6, 8), questions=16, ke
 
 study = Study(
     question="How many pairs does a model of which width recall?",
-    control=Arm.of("lm", TASK),
+    control=Arm.of("lm", TASK).settings(["train.steps=400"]),
     vary={"model.width": [64, 32, 16]},
     seeds=6,
     again=False,

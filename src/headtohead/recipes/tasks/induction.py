@@ -7,7 +7,7 @@ from headtohead import Arm, Induction, Study
 
 study = Study(
     question="Does one layer of attention do induction?",
-    control=Arm.of("lm", Induction()).settings(["train.steps=400"]),
+    control=Arm.of("lm", Induction()).settings(["train.steps=300"]),
     vary={"model.layers": [2, 1]},
     seeds=6,
     again=False,

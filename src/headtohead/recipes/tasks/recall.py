@@ -7,7 +7,7 @@ from headtohead import Arm, Causal, Local, Mqar, Study
 
 study = Study(
     question="Does a local window of attention recall pairs beyond its reach?",
-    control=Arm.of("lm", Mqar()).settings(["train.steps=400"]),
+    control=Arm.of("lm", Mqar()).settings(["train.steps=300"]),
     vary={"model.pattern": [Causal(), Causal() & Local(8)]},
     seeds=6,
     again=False,
