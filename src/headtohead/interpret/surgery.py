@@ -335,7 +335,7 @@ def item_losses(
     found = task.evaluate(model, name, "cpu", last=whole).items
     loss = found["loss"]
     if "start" not in found:
-        return loss, np.ones(len(loss)), np.arange(len(loss))
+        return loss, found.get("tokens", np.ones(len(loss))).astype(float), np.arange(len(loss))
     return loss, found["tokens"].astype(float), stretches(found["start"], found["tokens"])
 
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 
-from headtohead.data.encoded import TextSet
+from headtohead.data.encoded import ExampleSet, TextSet
 from headtohead.display.generation import pieces
 from headtohead.errors import InputError
 from headtohead.interpret.bins import bin_edges, binned
@@ -183,8 +183,12 @@ class Models:
         task = self.task(trained)
         name = first_set(task)
         held: Any = task.data.held[name]
-        one = isinstance(held, TextSet)
-        ids = held.tokens[: trained.spec.arm.model.block] if one else held.items.tokens[: held.items.offsets[1]]
+        if isinstance(held, ExampleSet):
+            ids = held.examples.ids[0]
+        elif isinstance(held, TextSet):
+            ids = held.tokens[: trained.spec.arm.model.block]
+        else:
+            ids = held.items.tokens[: held.items.offsets[1]]
         return {"set": name, "text": trained.vocabulary.decode(ids.astype(np.int64).tolist())}
 
     def task(self, trained: Trained) -> Task:
