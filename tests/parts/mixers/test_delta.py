@@ -196,12 +196,17 @@ def delta_net(module, x: Tensor) -> Tensor:
         beta = [(2 if spec.negative else 1) * sigmoid(linear(module.beta, token)[h]) for token in tokens]
         zeros = [[0.0] * len(v[0]) for _ in k[0]]
         o, _ = loops([length_one(y) for y in q], [length_one(y) for y in k], v, beta, None, zeros)
-        outs.append([rms_norm(y, module.norm.weight.tolist(), spec.eps) for y in o])
+        outs.append([rms_norm(y, module.norm.weight.tolist(), spec.eps) if spec.normed else y for y in o])
     rows = [linear(module.out, [a for h in range(H) for a in outs[h][t]]) for t in range(len(tokens))]
     return torch.tensor(rows, dtype=torch.float64)
 
 
-SPECS = ["DeltaNet", "DeltaNet(negative=True)", *(f"DeltaNet(activation={name})" for name in ACTIVATIONS)]
+SPECS = [
+    "DeltaNet",
+    "DeltaNet(negative=True)",
+    "DeltaNet(normed=False)",
+    *(f"DeltaNet(activation={name})" for name in ACTIVATIONS),
+]
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -39,6 +39,9 @@ class DeltaNet(RecurrentMixer):
     negative: bool = knob(
         default=False, help="β is in (0, 2) instead of (0, 1), which makes negative eigenvalues of the update possible"
     )
+    normed: bool = knob(
+        default=True, help="norm of each head's output; without it a model with small embeddings learns faster at first"
+    )
     eps: float = knob(default=1e-6, gt=0, help="avoids division by zero in the norm of the output")
 
     @property
@@ -53,7 +56,7 @@ class DeltaHeads(RecurrentHeads):
     def __init__(self, layer: Layer, spec: DeltaNet) -> None:
         super().__init__(layer)
         self.beta = nn.Linear(layer.dims.width, self.heads, bias=False)
-        self.norm = nn.RMSNorm(layer.dims.head_width, eps=spec.eps)
+        self.norm = nn.RMSNorm(layer.dims.head_width, eps=spec.eps) if spec.normed else nn.Identity()
         self.spec = spec
 
     def project(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None) -> Tensor:
