@@ -30,7 +30,7 @@ LAST = {"claims.md": "Claims", "log.md": "Log", "changelog.md": "Changelog"}
 
 # Groups of how-to pages. A page that is not named here is in a last group.
 HOW_TO = {
-    "Studies": ["study", "compare", "report", "export-results", "persist", "search", "serve"],
+    "Studies": ["study", "tasks", "compare", "report", "export-results", "persist", "search", "serve"],
     "Models": ["train", "look-inside", "add-a-part", "audit-a-module", "pretrained"],
     "Courses": ["teach", "grade", "course-report", "puzzles"],
     "Published results": ["reproduce", "check-a-claim"],
@@ -49,7 +49,7 @@ FIRST = {
         "security",
         "integrity",
     ],
-    "reference": ["install", "commands", "settings", "parts", "metrics"],
+    "reference": ["install", "commands", "settings", "parts", "tasks", "metrics"],
     "reference/api": [
         *("runs", "studies", "compare", "arms", "data", "models", "model-parts", "training-parts", "own-parts", "audit")
     ],

@@ -26,6 +26,7 @@ from headtohead.data.tokenizers import (
     Byte,
     Character,
     Pieces,
+    Symbols,
     Word,
     _cut_runs,
     _no_panic,
@@ -477,3 +478,10 @@ def test_learning_stops_at_once(tmp_path):
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, cwd=tmp_path)
     assert float(ran.stdout) < 5
     assert ran.returncode == 0
+
+
+def test_symbols_are_numbered_as_they_come():
+    vocabulary = Symbols().learn(iter(["b a  <x>\n( b", "c"]))
+    assert vocabulary.names() == ["<pad>", "<unk>", "b", "a", "<x>", "(", "c"]
+    assert vocabulary.encode(["a ( q b"])[0].tolist() == [3, 5, UNKNOWN, 2]
+    assert vocabulary.decode([2, 4, 5]) == "b <x> ("

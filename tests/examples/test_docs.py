@@ -14,7 +14,8 @@ from helpers.docs import ROOT, blocks, run, understood, walk
 from helpers.terminal import start
 
 PAGES = [
-    f"docs/how-to/{page}.md" for page in ("audit-a-module", "check-a-claim", "compare", "layers", "persist", "train")
+    f"docs/how-to/{page}.md"
+    for page in ("audit-a-module", "check-a-claim", "compare", "layers", "persist", "tasks", "train")
 ]
 # these train a hundred runs, or take a minute with commands that tests/cli covers
 SLOW = [
@@ -59,7 +60,9 @@ def recipes_named() -> list[str]:
     """Every recipe that a page, or a recipe's own words, tells people to run."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *RECIPES.rglob("*.py")]
     texts = [page.read_text(encoding="utf-8") for page in pages]
-    found = {name for text in texts for name in re.findall(r"h2h (?:run|plan|report) (published/[\w/.:]+\w)", text)}
+    found = {
+        name for text in texts for name in re.findall(r"h2h (?:run|plan|report) ((?:published|tasks)/[\w/.:]+\w)", text)
+    }
     return sorted(found - {"published/mine"})  # the reader's own
 
 

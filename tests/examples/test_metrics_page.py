@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
+from headtohead import Arm, Mqar, RunSpec
 from headtohead.run.store import Record
 from helpers.docs import ROOT
+from helpers.runs import trained_record
 from helpers.stores import trained
 
 PAGE = ROOT / "docs" / "reference" / "metrics.md"
@@ -25,7 +27,9 @@ class Field(NamedTuple):
 
 
 def documented() -> list[Field]:
-    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| (both|lm|classifier) \| ([^|]+) \|", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([^`]+)` \| ([^|]+) \| (both|lm|classifier|answers) \| ([^|]+) \|", PAGE.read_text(), re.MULTILINE
+    )
     return [Field(*(cell.strip() for cell in row)) for row in rows]
 
 
@@ -37,13 +41,15 @@ def keys(task: str, line: str = "") -> set[str]:
 @pytest.fixture
 def runs(home: Path, text: Path, table: Path) -> dict[str, Record]:
     watched = "evaluate.watch_test=true"
+    answering = Arm.of("lm", Mqar(pairs=2, length=8, keys=4, values=4, tested=64, examples=64))
     return {
         "lm": trained(home, "lm", text, "train.steps=20", watched),
         "classifier": trained(home, "classifier", table, "train.epochs=2", watched),
+        "answers": trained_record(RunSpec(arm=answering.settings(["train.steps=20", watched])).resolved(), home),
     }
 
 
-@pytest.mark.parametrize("task", ["lm", "classifier"])
+@pytest.mark.parametrize("task", ["lm", "classifier", "answers"])
 def test_runs_write_the_documented_fields(task: str, runs: dict[str, Record]) -> None:
     lines = runs[task].metrics
     assert {key for line in lines for key in line} == keys(task) - {"status"}
@@ -52,7 +58,7 @@ def test_runs_write_the_documented_fields(task: str, runs: dict[str, Record]) ->
     assert any(line.keys() == keys(task, "every line") | keys(task, "after step 0") for line in lines)
 
 
-@pytest.mark.parametrize("task", ["lm", "classifier"])
+@pytest.mark.parametrize("task", ["lm", "classifier", "answers"])
 def test_values_have_the_documented_units(task: str, runs: dict[str, Record]) -> None:
     record = runs[task]
     assert record.result is not None
@@ -65,7 +71,7 @@ def test_values_have_the_documented_units(task: str, runs: dict[str, Record]) ->
             facts = record.result.data["sets"]["test"]
             bits = line["test/loss"] * facts["tokens"] / facts["bytes"] / math.log(2)
             assert line["test/bits_per_byte"] == pytest.approx(bits)
-    chance = math.log(256 if task == "lm" else 2)  # bytes or classes
+    chance = math.log({"lm": 256, "classifier": 2, "answers": record.result.data["vocabulary"]}[task])
     assert record.metrics[0]["test/loss"] == pytest.approx(chance, rel=0.1)
 
 

@@ -658,3 +658,25 @@ def test_push_uploads_the_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(Hub, "create_repo", offline)
     with pytest.raises(Unavailable, match=r"cannot push to the Hub as me/mine \(no network\)"):
         push(Path(tmp_path), "me/mine", said.append)
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("gate=OutputGate", "model.gate=OutputGate"),
+        ("mixer=Latent", "model.mixer=Latent"),
+        ("weighting=LearnedSinks", "model.weighting=LearnedSinks"),
+        ("pattern=(Causal & Local(3)) + Causal", "model.pattern="),
+        ("pattern=Causal & PerHead((Local(3), Causal))", "model.pattern="),
+        ("norm=RMSNorm + LayerNorm", "model.norm="),
+        ("feedforward=Gated + Mlp", "model.feedforward="),
+        ("loops.times=2", "model.loops="),
+    ],
+)
+def test_parts_that_the_file_cannot_express_are_refused_in_one_line(setting, named, tmp_path):
+    name, _, value = setting.partition("=")
+    with pytest.raises(InputError, match="cannot be exported") as error:
+        export(as_if_trained(ModelSpec(**SIZES).set(name, value)), tmp_path / "folder")
+    assert named in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "folder").exists()

@@ -34,6 +34,7 @@ from headtohead import (
     Sinks,
     Trained,
     families,
+    parse,
 )
 from headtohead.parts.mixers.attention import MultiHead
 from headtohead.parts.sequence.memo import Memo
@@ -57,6 +58,8 @@ CLOSE = [
     (Local(2) | Prefix(1)) & Causal(),
     Causal() | Prefix(3),
     Local(1) & Prefix(2),  # tokens from the third on may look at nothing
+    parse("GatedDelta(sharing=2, expand=2)"),
+    parse("Mamba2(state=3, groups=2, kernel=2)"),
 ]
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -73,8 +76,10 @@ def variants() -> list[Part]:
 
 
 def model_spec(part: Part, **settings: Any) -> ModelSpec:
-    """A small model with this part. Patterns are taken as they are."""
+    """A small model with this part. Patterns are taken as they are. A mixer gets no kv_heads if it uses none."""
     spec = SMALL.set(part.family, part)
+    if isinstance(part, Mixer) and "kv_heads" not in part.uses:
+        settings.pop("kv_heads", None)
     for name, value in settings.items():
         spec = spec.set(name.replace("__", "."), value)
     return spec

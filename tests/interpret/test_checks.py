@@ -101,5 +101,5 @@ def test_a_fused_path_that_differs_is_broken(monkeypatch):
 def test_a_text_beyond_the_block_is_broken():
     w = np.full((1, 1, 5, 5), 0.2)
     allowed = np.ones((5, 5), bool)
-    found = checks.sanity(w, allowed, np.ones(5, bool), block=4, pattern="Full()", given=5)
+    found = checks.sanity(w, [checks.Claim("Full()", allowed)], np.ones(5, bool), block=4, given=5)
     assert next(c for c in found if c.name == "block").broken

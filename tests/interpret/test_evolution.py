@@ -9,13 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from headtohead import load_trained
+from headtohead import InputError, load_trained
+from headtohead.data.batches import Batch
 from headtohead.interpret import evolution as evolutions
 from headtohead.interpret.evolution import MEASURES
+from headtohead.model.hooks import WEIGHTS, capture, in_order, layers_with_weights
 from headtohead.run import store
 from headtohead.training.tasks import task_of
 from helpers.corpora import write_text
+from helpers.models import SMALL, as_if_trained
 from helpers.studies import carried, study
 from helpers.terminal import h2h
 
@@ -131,3 +135,58 @@ def test_evolution_measures_match_their_definitions(snapshot_home, ids):
             }
             for name, values in expected.items():
                 assert found[name][layer, h] == pytest.approx(np.mean(values), abs=1e-5), name
+
+
+# -- layers that differ ------------------------------------------------------------------------------------------------
+
+
+def batch(trained):
+    ids = np.stack([trained.vocabulary.encode([words])[0] for words in ("twelve bytes", "and 12 more:")])
+    keep = np.ones_like(ids, dtype=bool)
+    keep[1, 9:] = False
+    return Batch(ids.astype(np.int64), ids.astype(np.int64), keep)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "mixer=LinearAttention + Attention",
+        "pattern=(Causal & Local(3)) + Causal",
+        "pattern=Causal & PerHead((Local(3), Causal))",
+        "loops.times=2",
+        "weighting=Sigmoid",
+        "scores=TalkingHeads",
+        "mixer=Differential",
+    ],
+)
+def test_measures_follow_the_pattern_of_each_layer_and_head(setting):
+    """Against the definition, query by query."""
+    name, _, value = setting.partition("=")
+    trained = as_if_trained(SMALL.set(name, value), stir=0.1)
+    spec, texts = trained.spec.arm.model, batch(trained)
+    found = evolutions.measured(trained, texts)
+    layers = layers_with_weights(trained.model)
+    with torch.no_grad(), capture(trained.model, WEIGHTS) as seen:
+        trained.model.trunk(torch.from_numpy(texts.ids), torch.from_numpy(texts.keep))
+    for row, ((_, n), a) in enumerate(zip(layers, in_order(trained.model, seen), strict=True)):
+        patterns = spec.each("pattern")[n].by_head(spec.heads)
+        for h in range(spec.heads):
+            entropies, sharp, own = [], [], []
+            for b in range(2):
+                for i in np.flatnonzero(texts.keep[b]):
+                    keys = [j for j in range(12) if texts.keep[b, j] and patterns[h % len(patterns)].allowed(i, j)]
+                    if len(keys) > 1:
+                        p = np.abs(a[b, h, i].double().numpy())
+                        p = p / p.sum()
+                        entropies.append(-sum(x * np.log(x) for x in p if x > 0))
+                        sharp.append(1 - entropies[-1] / np.log(len(keys)))
+                        own.append(p[i])
+            assert found["entropy"][row, h] == pytest.approx(np.mean(entropies), abs=1e-5)
+            assert found["sharpness"][row, h] == pytest.approx(np.mean(sharp), abs=1e-5)
+            assert found["self"][row, h] == pytest.approx(np.mean(own), abs=1e-5)
+
+
+def test_a_model_without_attention_has_no_measures():
+    trained = as_if_trained(SMALL.set("mixer", "LinearAttention"))
+    with pytest.raises(InputError, match="LinearAttention computes no attention weights"):
+        evolutions.measured(trained, batch(trained))

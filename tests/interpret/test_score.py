@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from headtohead import Bpe
+from headtohead import Arm, Bpe, InputError, Mqar, RunSpec, generate, load_trained
 from headtohead.interpret import score as predict
 from helpers.models import SMALL, as_if_trained
+from helpers.runs import trained_record
 
 
 @pytest.mark.parametrize("length", [2, 11, 12, 13, 14, 18, 19, 20, 100, 101])
@@ -31,3 +34,13 @@ def test_bytes_that_are_not_characters_are_named_as_bytes():
     names = Bpe(vocab=300).learn(iter(["any text"])).names()
     assert r"\xf0" in names
     assert not any("ð" in name for name in names)
+
+
+def test_a_run_that_answers_questions_is_not_scored(home: Path) -> None:
+    arm = Arm.of("lm", Mqar(pairs=2, length=8, keys=4, values=4)).settings(["model.width=16", "train.steps=2"])
+    record = trained_record(RunSpec(arm=arm).resolved(), home)
+    with pytest.raises(InputError, match="use h2h generate with a prompt that ends in a question"):
+        predict.score(load_trained(record), "k0 v1 k0")
+    (made,) = generate(load_trained(record), "k0 v1 k0", tokens=1)
+    assert (made.prompt, made.unknown) == ("k0 v1 k0", 0)
+    assert made.tokens[0] in arm.data.corpus.symbols

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from headtohead import load_trained
+from headtohead import InputError, load_file, load_trained
 from headtohead.data.corpora import Files
 from headtohead.interpret.surgery import Operation, Surgery, changed_copy, operated, operations, reading, surgery
 from headtohead.model.hooks import capture
 from headtohead.run import store
 from headtohead.run.named import load
 from helpers.checkpoints import WORDS
+from helpers.models import SMALL, as_if_trained
+from helpers.registry import forgotten
 from helpers.terminal import h2h, refused
 
 
@@ -24,7 +26,7 @@ def test_silencing_a_head_removes_its_output_columns(snapshot_home, ids):
 
     record = store.find_run(ids[0], snapshot_home)
     trained = load_trained(record)
-    op = next(o for o in operations(trained.model.spec.dims) if (o.layer, o.head) == (0, 1))
+    op = next(o for o in operations(trained.model) if (o.layer, o.head) == (0, 1))
     x = torch.arange(2, 12)[None]
     with torch.inference_mode():
         plain = trained.model(x)
@@ -64,6 +66,63 @@ def test_one_head_is_averaged_and_two_are_swapped(snapshot_home, ids):
         assert (seen["averaged"][..., 1, :] == seen["plain"][..., 1, :]).all()
         assert (trained.model(x) == plain).all()
     assert swapped.model.trunk.tokens.weight is trained.model.trunk.tokens.weight
+
+
+@pytest.mark.parametrize(
+    ("setting", "layer", "head", "columns"),
+    [
+        ("mixer=LinearAttention + Attention", 1, 2, slice(8, 12)),
+        ("mixer=Latent + Attention", 0, 2, slice(8, 12)),
+        ("mixer=Differential", 1, 1, slice(8, 16)),  # half as many heads, twice as wide
+    ],
+)
+def test_the_named_head_is_silenced_in_any_mixer(setting, layer, head, columns):
+    import torch
+
+    name, _, value = setting.partition("=")
+    trained = as_if_trained(SMALL.set(name, value))
+    op = next(o for o in operations(trained.model) if (o.layer, o.head) == (layer, head))
+    x = torch.arange(2, 12)[None]
+    with torch.inference_mode():
+        with operated(trained.model, op):
+            quiet = trained.model(x)
+        assert not torch.allclose(quiet, trained.model(x))
+        trained.model.trunk.blocks[layer].attention.out.weight[:, columns] = 0
+        torch.testing.assert_close(quiet, trained.model(x), atol=1e-6, rtol=0)
+
+
+HEADLESS = '''
+from typing import ClassVar
+
+from headtohead import Mixer, MixerHooks
+
+
+class Headless(Mixer):
+    """The mean of all tokens so far."""
+
+    equation: ClassVar[str] = "Σ_j≤i x_j / i"
+    reference: ClassVar[str] = "none"
+
+    def build(self, layer):
+        return HeadlessHooks()
+
+
+class HeadlessHooks(MixerHooks):
+    def forward(self, x, mask, position, cache, memo):
+        allowed = mask.allowed[:, 0].to(x.dtype)
+        return allowed @ x / allowed.sum(dim=-1, keepdim=True)
+'''
+
+
+def test_layers_without_heads_are_left_out(tmp_path):
+    (tmp_path / "headless.py").write_text(HEADLESS)
+    with forgotten():
+        load_file(tmp_path / "headless.py")
+        model = as_if_trained(SMALL.set("mixer", "Headless + Attention")).model
+        assert {op.layer for op in operations(model)} == {None, 1}
+        with pytest.raises(InputError, match="Headless has no heads that could be silenced") as error:
+            operations(as_if_trained(SMALL.set("mixer", "Headless")).model)
+        assert "\n" not in str(error.value)
 
 
 def data(folder: Path, labels: list[str]) -> Path:

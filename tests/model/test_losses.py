@@ -161,3 +161,37 @@ def test_a_language_models_loss_is_that_of_its_logits(tied, head_bias, monkeypat
     same(*found)
     each = F.cross_entropy(model(ids).transpose(1, 2), targets, reduction="none")
     same([model.token_losses(ids, targets)], [each])
+
+
+# -- targets that do not count -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 3 * V, 1 << 19])
+@pytest.mark.parametrize("bias", [True, False])
+def test_targets_below_zero_do_not_count(bias: bool, chunk: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(losses, "CHUNK", chunk)
+    x, weight, b, targets = made(bias=bias)
+    targets[::3] = -1
+    targets[4] = -100
+
+    def by_hand(x: Tensor, weight: Tensor, *rest: Tensor | None) -> Tensor:
+        """Nested loops over positions and classes."""
+        total, n = x.new_zeros(()), 0
+        for row, target in zip(x, targets.tolist(), strict=True):
+            if target >= 0:
+                z = [(row * w).sum() + (0 if rest[0] is None else rest[0][v]) for v, w in enumerate(weight)]
+                total, n = total + sum(score.exp() for score in z).log() - z[target], n + 1
+        return total / n
+
+    same(with_gradients(losses.mean_loss, x, weight, b, targets), with_gradients(by_hand, x, weight, b, targets))
+    each = losses.token_losses(x, weight, b, targets)
+    assert (each[targets < 0] == 0).all()
+    own = targets >= 0
+    assert torch.equal(each[own], losses.token_losses(x[own], weight, b, targets[own]))
+    assert each[own].mean() == pytest.approx(float(losses.mean_loss(x, weight, b, targets)))
+
+
+def test_a_loss_that_counts_every_target_keeps_its_bits():
+    given = [t.float() if t.is_floating_point() else t for t in made(n=300, d=16, v=50)]
+    plainly = with_gradients(lambda *a: losses._MeanLoss.apply(*a), *given)
+    assert all(torch.equal(a, b) for a, b in zip(with_gradients(losses.mean_loss, *given), plainly, strict=True))

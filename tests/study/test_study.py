@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead import Alibi, Arm, InputError, Learned, NoPosition, Rope, Study
+from headtohead import Alibi, Arm, InputError, Learned, Mqar, NoPosition, Rope, Study
 from headtohead.spec import split_values
 from helpers.studies import control, study
 
@@ -213,3 +213,32 @@ def test_wrong_study_arguments_are_refused(given, says):
 def test_arm_names_of_numbers_are_short():
     made = Study(question="?", control=Arm(), vary={"train.optimizer.lr": [1e9, 0.0013, 1.0 / 3]})
     assert [v.name for v in made.variants][1:] == ["lr=1e+09", "lr=0.0013", "lr=0.3333333333333333"]
+
+
+# -- synthetic tasks ---------------------------------------------------------------------------------------------------
+
+
+def test_a_study_on_a_task_measures_accuracy() -> None:
+    control = Arm.of("lm", Mqar(pairs=2, length=8))
+    vary = {"model.layers": [2, 1]}
+    assert Study(question="?", control=control, vary=vary).measured == "test/accuracy"
+    assert Study(question="?", control=control, vary=vary, metric="test/loss").better == "lower"
+    assert Study(question="?", control=control, vary=vary, metric="pairs_2/exact_match").better == "higher"
+    with pytest.raises(InputError, match="has no 'perplexity'"):
+        Study(question="?", control=control, vary=vary, metric="test/perplexity")
+    harder = Study(question="?", control=control, vary={"data.corpus.pairs": [2, 1]}, metric="test/loss")
+    assert harder.measured == "test/loss", "an answer is an answer, whatever the task's knobs"
+
+
+def test_a_study_on_a_task_has_verdicts_and_intervals_over_examples(home: Path) -> None:
+    task = Mqar(pairs=2, length=8, keys=4, values=4, tested=128)
+    control = Arm.of("lm", task).settings(["model.width=16", "train.steps=3", "evaluate.along=16"])
+    for metric in ("test/accuracy", "test/loss", "test/exact_match"):
+        study = Study(question="?", control=control, vary={"model.layers": [2, 1]}, seeds=2, again=False, metric=metric)
+        outcome = study.run(jobs=1, home=home, progress=False)
+        (verdict,) = outcome.verdicts
+        assert verdict.verdict.verdict == "unresolved"
+        values = [row.value for row in outcome.all_rows if row.arm == verdict.arm]
+        assert verdict.mean == pytest.approx(sum(values) / 2)
+        assert verdict.items is not None
+        assert verdict.items.items == 128

@@ -67,6 +67,7 @@ def test_committed_reference_pages_are_current():
     known = catalogue()  # built-in parts alone: other tests define more
     assert committed("docs/reference/parts.md") == reference.parts_page(known.parts)
     assert committed("docs/reference/settings.md") == reference.settings_page(known.settings)
+    assert committed("docs/reference/tasks.md") == reference.tasks_page(reference.tasks())
 
 
 def test_verdicts_rest_on_enough_pairs_of_named_runs(found):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead import Arm, Files, RunSpec
+from headtohead import Arm, Copying, Files, InputError, RunSpec, Symbols
 from headtohead.data.corpora import Held
 from headtohead.spec import Spec
 from helpers.runs import SMALL_OPTIONS, run_on
@@ -165,3 +165,17 @@ def test_a_validation_file_and_a_test_file_are_two_runs(text: Path, tmp_path: Pa
 def test_a_table_and_a_text_of_the_same_bytes_are_two_runs(table: Path, tmp_path: Path) -> None:
     shutil.copy(table, tmp_path / "same.txt")
     assert run_on(table).id != run_on(tmp_path / "same.txt").id
+
+
+def test_the_default_arm_of_a_task_fits_its_symbols_and_lengths():
+    arm = Arm.of("lm", Copying(length=4, test_length=(8, 20)))
+    assert (arm.tokenizer, arm.model.block) == (Symbols(), 40)
+    assert RunSpec(arm=arm).resolved().arm.data.corpus.content
+    with pytest.raises(InputError, match="no labels"):
+        Arm.of("classifier", Copying())
+
+
+def test_ids_of_synthetic_runs_are_unchanged():
+    """If other examples are drawn, the fingerprint changes, so that stored runs are not mixed with new ones."""
+    arm = Arm.of("lm", Copying(length=4, test_length=(8,), tested=50))
+    assert RunSpec(arm=arm).resolved().arm.data.corpus.content == "66e8aa0a2f716871"

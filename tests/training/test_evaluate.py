@@ -15,8 +15,10 @@ from torch.nn import functional as F
 
 from headtohead import Classifier, Full, LanguageModel, ModelSpec
 from headtohead.data.batches import Encoded
-from headtohead.data.encoded import TextSet
-from headtohead.training.evaluate import EvalSpec, labelled, running_text
+from headtohead.data.encoded import ExampleSet, TextSet
+from headtohead.data.synthetic import Examples, Level
+from headtohead.training import evaluate as evaluation
+from headtohead.training.evaluate import EvalSpec, answered, labelled, running_text
 
 V = 7
 
@@ -274,3 +276,38 @@ def test_windows_know_the_document_that_contains_them(stride: int):
         inside = set(of_token[start : start + block])
         assert document == (inside.pop() if len(inside) == 1 else -1)
     assert "document" not in running_text(Told(), text_of([1] * 33), EvalSpec(), block, "cpu").items
+
+
+# -- generated examples ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+@pytest.mark.parametrize("spread", [None, 5])
+def test_answers_are_measured_where_something_is_asked(batch: int, spread: int | None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluation, "MOST_LOGITS", 3 * V * 6)
+    model, draw = LanguageModel(ModelSpec(width=8, layers=1, block=6), V).eval(), np.random.default_rng(0)
+    ids, answers = draw.integers(0, V, (2, 11, 6))
+    answers[draw.random((11, 6)) < 0.5] = -1
+    answers[:, 2] = ids[:, 2]
+    items = ExampleSet(Examples(ids, answers), Level(1.0, 0.0))
+    found = answered(model, items, EvalSpec(batch=batch), "cpu", spread)
+    chosen = list(range(11)) if spread is None else [0, 2, 5, 8, 10]  # 2.5 and 7.5 are rounded to even numbers
+    nats, hits, whole = [], [], []
+    for row in chosen:
+        own: list[bool] = []
+        with torch.no_grad():
+            logits = model(torch.from_numpy(ids[row : row + 1]))[0].double()
+        for t, answer in enumerate(answers[row].tolist()):
+            if answer >= 0:
+                nats.append(float(-logits[t].log_softmax(dim=0)[answer]))
+                own.append(int(logits[t].argmax()) == answer)
+        hits += own
+        whole.append(all(own))
+    assert found.items["example"].tolist() == chosen
+    assert found.values["tokens"] == len(nats)
+    assert found.values["loss"] == pytest.approx(np.mean(nats))
+    assert found.values["accuracy"] == pytest.approx(np.mean(hits))
+    assert found.values["exact_match"] == pytest.approx(np.mean(whole))
+    for figure, item in (("loss", "loss"), ("accuracy", "right")):
+        mean = np.average(found.items[item], weights=found.items["tokens"])
+        assert mean == pytest.approx(found.values[figure])

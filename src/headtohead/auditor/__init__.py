@@ -99,7 +99,8 @@ def audit_spec(
     hear: Hear | None = None,
 ) -> Report:
     """Audit a model made of parts, as a language model if `causal` (default: if its pattern is), else a classifier."""
-    causal = spec.widest.is_causal(min(spec.block, 64)) if causal is None else causal
+    if causal is None:
+        causal = all(pattern.is_causal(min(spec.block, 64)) for pattern in spec.each("pattern"))
     subject = from_spec(spec, f"{name}, {'language model' if causal else 'classifier'}", causal=causal)
     return examine(subject, only, hear)
 

@@ -15,7 +15,7 @@ from headtohead.auditor.reach import reach_of_layer
 from headtohead.auditor.report import Broken, DoesNotApply, check
 from headtohead.auditor.subject import Subject, from_spec
 from headtohead.auditor.trace import AttentionWatch
-from headtohead.model.hooks import explicit
+from headtohead.model.hooks import WEIGHTS, capture, explicit, in_order, layers_with_weights
 from headtohead.model.spec import ModelSpec
 
 # Options with such a name switch the implementation and must not change the output.
@@ -133,6 +133,8 @@ def _differ(s: Subject, a: nn.Module, b: nn.Module) -> bool:
     "attention does not average: its output grows or shrinks with the length of the text",
 )
 def rows_sum(s: Subject) -> str:
+    if s.spec is not None:
+        return _rows_of_spec(s, s.spec)
     weights = _attention_maps(s)
     if not weights:
         raise DoesNotApply("no softmax over tokens was found")
@@ -144,6 +146,33 @@ def rows_sum(s: Subject) -> str:
             head, row = off.nonzero()[0].tolist()
             raise Broken(f"in attention {n}, the weights of position {row} sum to {float(sums[head, row]):.4g}")
     return f"{sum(len(a) for a in weights)} maps of {s.length} × {s.length}"
+
+
+def _rows_of_spec(s: Subject, spec: ModelSpec) -> str:
+    """Check the sums that the weighting of each layer claims, and that no weight is negative."""
+    maps, claimed = 0, 0
+    for (number, block), a in zip(layers_with_weights(s.eval_model), _weights_of_spec(s), strict=True):
+        layer, sums, tolerance = spec.layer(block), a.sum(dim=-1), max(1e-6, s.tolerance)
+        if layer.scores.mixes_weights:  # weights of any sign and sum
+            continue
+        off = (a < 0).any(dim=-1)
+        if layer.weighting.sums_to_one:
+            off |= (sums - 1).abs() > tolerance
+        elif layer.weighting.at_most_one:
+            off |= sums > 1 + tolerance
+        if off.any():
+            head, row = off.nonzero()[0].tolist()
+            least, total = float(a[head, row].min()), float(sums[head, row])
+            raise Broken(
+                f"in layer {number}, the weights of position {row} sum to {total:.4g}, the least is {least:.4g}"
+            )
+        maps += len(a)
+        claimed += layer.weighting.sums_to_one or layer.weighting.at_most_one
+    if not layers_with_weights(s.eval_model):
+        raise DoesNotApply("it computes no attention weights")
+    if not claimed:
+        raise DoesNotApply("its weights are not claimed to have a sum")
+    return f"{maps} maps of {s.length} × {s.length}"
 
 
 def _constant(sums: Tensor, shorter: Tensor | None, tolerance: float) -> bool:
@@ -179,6 +208,8 @@ def _moves_with_position(s: Subject) -> str | None:
 def _attention_maps(s: Subject, ids: Tensor | None = None, *, before_mixing: bool = False) -> list[Tensor]:
     """Return the attention weights (N, T, T) of each attention layer in the module, in order: those that the values are
     multiplied with or, with `before_mixing`, those that the softmax gives."""
+    if s.spec is not None and not before_mixing:
+        return _weights_of_spec(s, ids)
     watch = AttentionWatch(s.length if ids is None else ids.shape[1])
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # its fused kernel does not expose the attention weights
@@ -188,6 +219,15 @@ def _attention_maps(s: Subject, ids: Tensor | None = None, *, before_mixing: boo
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
     return watch.softmaxes if before_mixing else watch.weights
+
+
+def _weights_of_spec(s: Subject, ids: Tensor | None = None) -> list[Tensor]:
+    """Return the attention weights (N, T, T) of each layer that computes some."""
+    if not layers_with_weights(s.eval_model):
+        return []
+    with torch.no_grad(), capture(s.eval_model, WEIGHTS) as seen:
+        s.call(s.eval_model, s.text(2) if ids is None else ids)
+    return [a.flatten(0, 1) for a in in_order(s.eval_model, seen)]
 
 
 @check(
@@ -239,11 +279,11 @@ def _window_of_layer(s: Subject, spec: ModelSpec) -> None:
     i, j = position[:, None], position[None, :]
     if s.gives == "classes" or not layer.fusion.causal:
         one = from_spec(spec, s.name, causal=s.gives == "tokens", vocab=s.vocab, length=s.length)
-        weights = _attention_maps(one) if layer.mixer.maps else []
+        weights = _weights_of_spec(one)
         if not weights:
             return
-        seen = torch.stack([(a > 0).any(dim=0) for a in weights]).any(dim=0)
-        allowed = spec.widest.allowed(i, j)
+        seen = torch.stack([(a != 0).any(dim=0) for a in weights]).any(dim=0)
+        allowed = layer.pattern.allowed(i, j)
     else:
         one = from_spec(spec, s.name, causal=True, vocab=s.vocab, length=s.length)
         size = influence(one)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -144,6 +146,8 @@ def knobs_matter(part: Part) -> str:
     for name, other in alternatives(part):
         with contextlib.suppress(InputError):  # this value does not fit the small model
             has_effect[name] = has_effect.get(name, False) or _differ(part, other)
+    for name in (name for name, changes in has_effect.items() if not changes):
+        has_effect[name] = any(_differ(part, other) for other in _far(part, name))
     inert = [name for name, changes in has_effect.items() if not changes]
     if inert:
         raise Broken(f"{inert[0]} changes neither weights nor outputs, in evaluation or training")
@@ -152,13 +156,22 @@ def knobs_matter(part: Part) -> str:
     return ", ".join(has_effect)
 
 
+def _far(part: Part, name: str) -> Iterator[Part]:
+    """Yield the part with a number 1,000 times as small or large: a limit may be far from the values it limits."""
+    value = getattr(part, name)
+    for factor in (1e-3, 1e3):
+        if isinstance(value, float):
+            with contextlib.suppress(InputError):
+                yield dataclasses.replace(part, **{name: value * factor})
+
+
 def _differ(a: Part, b: Part) -> bool:
     """Whether small models with these parts differ, on texts long enough for windows and spans to have an effect."""
     length = 24
     base = small(**{a.family: a}).set("block", length)
     for causal in (True, False):
         spec = base if a.family == "pattern" or causal else base.set("pattern", Full())
-        if causal and not spec.widest.is_causal(length):
+        if causal and not all(pattern.is_causal(length) for pattern in spec.each("pattern")):
             continue
         subjects = [from_spec(spec.set(a.family, part), str(part), causal=causal, length=length) for part in (a, b)]
         if models_differ(subjects[0], *(s.perturbed() for s in subjects)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from headtohead.cli.approving import approve_for
 from headtohead.cli.entry import STORE, app
 from headtohead.cli.options import AsJson, Settings, Trust, only
 from headtohead.cli.printing import console, in_columns, print_json, stacked
+
+if TYPE_CHECKING:
+    from headtohead.data.corpora import Corpus
 
 lists = typer.Typer(help="Runs, studies, parts, recipes, corpora, settings, parameters.", no_args_is_help=True)
 app.add_typer(lists, name="list", rich_help_panel=STORE)
@@ -23,14 +26,29 @@ def list_corpora(as_json: AsJson = False) -> None:
 
     rows: list[dict[str, Any]] = [
         {"name": c.name, "for": ", ".join(c.tasks), "says": summary(type(c)), "here": not c.lacks()}
-        | {"lacks": c.lacks()}
+        | {"lacks": c.lacks(), **_limits(c)}
         for c in corpora()
     ]
     if as_json:
         print_json(rows)
         return
     for row in rows:
-        stacked(row["name"], row["says"], f"for: {row['for']}; {'here' if row['here'] else row['lacks']}")
+        state = f"for: {row['for']}; {'here' if row['here'] else row['lacks']}"
+        if "separates" in row:
+            best, guess = row["optimum"], row["guess"]
+            state = f"best possible {best['accuracy']:.0%} and {best['loss']:.2f} nats per answer; "
+            state += f"guessing {guess['accuracy']:.1%} and {guess['loss']:.2f}"
+        stacked(row["name"], row["says"], *([f"separates {row['separates']}"] if "separates" in row else []), state)
+
+
+def _limits(corpus: Corpus) -> dict[str, Any]:
+    """What a synthetic task separates, and the results of the best answers and of guessing."""
+    from headtohead.data.synthetic import Synthetic
+
+    if not isinstance(corpus, Synthetic):
+        return {}
+    best, guess = corpus.limits()
+    return {"separates": corpus.separates, "optimum": best._asdict(), "guess": guess._asdict()}
 
 
 # Columns of `list runs` that shrink on a narrow screen: column and least width, in this order

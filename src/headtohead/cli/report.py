@@ -21,7 +21,9 @@ def report(
     study: Annotated[str, typer.Argument(help="A study in the store, a recipe's file, or latest.")] = "latest",
     heads: Annotated[str | None, typer.Option(help="Heads to show: LAYER.HEAD,LAYER.HEAD from 0.")] = None,
     text: Annotated[str | None, typer.Option(help="Text for the attention maps.")] = None,
-    prompt: Annotated[str, typer.Option(help="Prompt for samples of language models.")] = "The",
+    prompt: Annotated[
+        str | None, typer.Option(help="Prompt for samples of language models; by default The, or a test example.")
+    ] = None,
     arms: Annotated[int, typer.Option(min=1, help="Number of arms to load, the control first.")] = 6,
     quick: Annotated[bool, typer.Option("--quick", help="Without audit, attention and samples.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Write the page again, even if it is up to date.")] = False,

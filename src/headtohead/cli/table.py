@@ -16,7 +16,8 @@ from headtohead.cli.printing import console, print_json, save
 def table(
     runs: Runs,
     metric: Annotated[
-        list[str] | None, typer.Option(help="loss, perplexity, bits_per_byte, accuracy or macro_f1. Repeatable.")
+        list[str] | None,
+        typer.Option(help="loss, perplexity, bits_per_byte, accuracy, exact_match or macro_f1. Repeatable."),
     ] = None,
     sets: Sets = None,
     by: By = None,

@@ -1,6 +1,7 @@
 """Batches: a batch depends only on tokens, seed and step. Imports no torch.
 
-Shapes: B texts, T tokens. ids (B, T), targets (B, T) or (B,), keep (B, T), which is true at real tokens.
+Shapes: B texts, T tokens. ids (B, T), targets (B, T) or (B,), keep (B, T), which is true at real tokens. A target below
+zero is not predicted: it is neither in the loss nor in a metric.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import csv
 import dataclasses
 import functools
 import hashlib
+import importlib
 import importlib.util
 import io
 import os
@@ -25,7 +26,7 @@ from headtohead.data import files, wheels
 from headtohead.data.cache import on_stderr
 from headtohead.data.hub import sst2_from_hub
 from headtohead.errors import InputError, Unavailable, nearest
-from headtohead.spec import Part, Spec, knob, members
+from headtohead.spec import Part, Spec, knob, members, parse
 
 
 @dataclass(frozen=True)
@@ -437,14 +438,20 @@ def _columns(corpus: Files, labelled: bool) -> tuple[str, str]:
 
 def corpora() -> list[Corpus]:
     """Return every corpus that has a name."""
+    importlib.import_module("headtohead.data.synthetic")  # its classes are corpora too
     return [cls() for cls in members(Corpus.family).values()]  # type: ignore[misc]
 
 
 def corpus_named(what: str) -> Corpus:
-    """Return a corpus by its name, or by the path of a file or folder."""
+    """Return a corpus by its name, by the path of a file or folder, or a class of the user's as FILE.py:NAME."""
     by_name = {c.name: c for c in corpora() if not isinstance(c, Files)}
     if what in by_name:
         return by_name[what]
+    if ".py:" in what:
+        found = parse(what)
+        if not isinstance(found, Corpus):
+            raise InputError(f"{what} is no corpus: derive its class from Corpus or Synthetic")
+        return found
     path = Path(what)
     if path.is_dir():
         for corpus in by_name.values():

@@ -25,6 +25,7 @@ from headtohead.data.cache import cache_folder, cached_folder
 from headtohead.data.corpora import Items, Sentences, Text
 from headtohead.data.splits import DataSpec, Overlap, overlap_of_items, overlap_of_tokens
 from headtohead.data.stored_json import DAMAGED, parsed, unreadable
+from headtohead.data.synthetic import Examples, Level, Synthetic
 from headtohead.data.tokenizers import Tokenizer, Vocabulary
 from headtohead.disk.writing import open_new
 from headtohead.errors import InputError
@@ -246,6 +247,71 @@ def _write_items(items: Items, labels: list[str], vocabulary: Vocabulary, name: 
     with open_new(path) as file:
         np.savez(file, tokens=tokens, offsets=offsets, labels=np.array([number[y] for y in items.labels]))
     return {"unknown": float((tokens == vocabulary.unknown).mean())}
+
+
+# -- generated examples ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExampleSet:
+    """One set of generated examples, in ids of the vocabulary."""
+
+    examples: Examples
+    optimum: Level  # the best possible result on this set
+    unknown: float = 0.0
+    overlap: Overlap | None = None
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def facts(self) -> dict[str, Any]:
+        asked = int(self.examples.asked.sum())
+        facts = {"examples": len(self), "length": self.examples.ids.shape[1], "answers": asked}
+        return facts | {"optimum": self.optimum._asdict()}
+
+
+@dataclass(frozen=True)
+class EncodedExamples:
+    """A synthetic task in ids of a vocabulary. Nothing is stored: examples are made again from the task's seed."""
+
+    vocabulary: Vocabulary
+    corpus: Synthetic
+    ids: np.ndarray  # of each symbol
+    train: ExampleSet | None  # none: new examples in every step
+    held: dict[str, ExampleSet]  # validation, then each test set by name
+    tests: tuple[str, ...]
+
+    def batch(self, count: int, seed: int, step: int) -> Examples:
+        """Return new training examples."""
+        return _in_ids(self.corpus.batch(count, seed, step), self.ids)
+
+    def facts(self) -> dict[str, Any]:
+        sets = {"train": {"examples": None} if self.train is None else self.train.facts()}
+        return {"sets": sets | {n: s.facts() for n, s in self.held.items()}, "guess": self.corpus.guess._asdict()}
+
+
+def encode_examples(data: DataSpec, tokenizer: Tokenizer) -> EncodedExamples:
+    """Return the sets of a synthetic task in ids of its symbols."""
+    corpus = data.examples()
+    symbols = corpus.symbols
+    vocabulary = tokenizer.learn(iter([" ".join(symbols)]))
+    encoded = vocabulary.encode(list(symbols))
+    ids = np.array([int(one[0]) if len(one) == 1 else vocabulary.unknown for one in encoded])
+    if len(set(ids.tolist()) - {vocabulary.unknown}) < len(symbols):
+        raise InputError(
+            f"{corpus.name} has its own symbols, which {tokenizer} does not keep apart: set tokenizer=Symbols"
+        )
+
+    def made(examples: Examples) -> ExampleSet:
+        return ExampleSet(_in_ids(examples, ids), corpus.optimum(examples))
+
+    train, held = corpus.train(), {name: made(examples) for name, examples in corpus.sets().items()}
+    tests = tuple(name for name in held if name != "validation")
+    return EncodedExamples(vocabulary, corpus, ids, None if train is None else made(train), held, tests)
+
+
+def _in_ids(examples: Examples, ids: np.ndarray) -> Examples:
+    return Examples(ids[examples.ids], np.where(examples.asked, ids[examples.answers], examples.answers))
 
 
 # -- stored folders ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 
 from headtohead.data.corpora import Corpus, Items, Sentences, Sotu, Text, Texts
 from headtohead.data.preparations import AsIs, Lowercase, Preparation
+from headtohead.data.synthetic import Synthetic
 from headtohead.errors import InputError
 from headtohead.spec import Spec, knob
 
@@ -68,6 +69,18 @@ class DataSpec(Spec):
             train, validation = by_content(found.train, self.validation / left, "validation")
             found = replace(found, train=train, validation=validation)
         return found if self.limit is None else replace(found, train=some_by_content(found.train, self.limit))
+
+    def examples(self) -> Synthetic:
+        """Return the corpus of generated examples. Refuse settings that change nothing of it."""
+        corpus, usual = self.corpus, DataSpec()
+        assert isinstance(corpus, Synthetic)
+        inert = [n for n in ("prepare", "validation", "test", "limit") if getattr(self, n) != getattr(usual, n)]
+        inert = [f"data.{n}" for n in inert] + (["data.corpus.path"] if corpus.path else [])
+        if inert:
+            raise InputError(
+                f"{corpus.name} generates its own sets: leave out {inert[0]}; the knobs of data.corpus set them"
+            )
+        return corpus
 
     def _prepared(self, text: Text) -> Text:
         piece_by_piece = isinstance(self.prepare, AsIs | Lowercase)

@@ -269,6 +269,26 @@ class Word(Tokenizer):
         return WordVocabulary(_tokenizer(state), exact=False)
 
 
+class Symbols(Tokenizer):
+    """What white space parts is one token, numbered in the order of the training text: for synthetic tasks."""
+
+    equation: ClassVar[str] = "id = 2 + rank of the symbol's first occurrence"
+    reference: ClassVar[str] = "no method: every symbol has its own id"
+
+    def learn(self, texts: Iterator[str]) -> Vocabulary:
+        from tokenizers import Tokenizer as HubTokenizer
+        from tokenizers import models, pre_tokenizers
+
+        symbols = dict.fromkeys([*SPECIAL, *(symbol for text in texts for symbol in text.split())])
+        ids = {symbol: n for n, symbol in enumerate(symbols)}
+        tokenizer = HubTokenizer(models.WordLevel(ids, unk_token=SPECIAL[UNKNOWN]))
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        return HubVocabulary(tokenizer, exact=False)
+
+    def restore(self, state: Any) -> Vocabulary:
+        return HubVocabulary(_tokenizer(state), exact=False)
+
+
 def _checked(texts: Iterator[str]) -> Iterator[str]:
     for text in texts:
         _refuse_long_words([text])

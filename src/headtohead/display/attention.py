@@ -29,6 +29,8 @@ def show_maps(runs: Sequence[Maps], console: Console) -> None:
         answers = ", ".join(f"{name!r} {p:.3f}" for name, p in maps.answers)
         console.print(f"{kind}{answers or maps.answer()}", markup=False)
         console.print(_heads(maps, console.width))
+        for line in maps.silences:
+            console.print(f"– {line}", style="dim", markup=False, soft_wrap=True)
         for check in maps.checks:
             mark, style = MARKS[check.verdict]
             console.print(Text.assemble((f"{mark} ", style), (f"{check.name}: ", "bold"), check.says), soft_wrap=True)

@@ -99,15 +99,20 @@ def run_screen(runs: int = 1, console: Console | None = None, *, quiet: bool = F
 
 def _opening(event: Started, warned: ShownWarnings) -> list[str]:
     sets = event.facts["sets"]
-    sizes = ", ".join(
-        f"{name} {s['texts']:,} texts" if "texts" in s else f"{name} {s['tokens']:,} tokens" for name, s in sets.items()
-    )
+    sizes = ", ".join(f"{name} {_size(s)}" for name, s in sets.items())
     lines = [
         f"run {event.id}: {event.parameters:,} parameters, {event.steps:,} steps",
         f"data: vocabulary {event.facts['vocabulary']:,}, {sizes}",
         *(f"warning: {warning}" for warning in (*warned.new(event.arm_warnings), *event.damaged)),
     ]
     return [*lines, f"going on at step {event.done:,}"] if event.done else lines
+
+
+def _size(facts: dict[str, Any]) -> str:
+    """The size of a set, from its facts."""
+    if "examples" in facts:
+        return "new examples in every step" if facts["examples"] is None else f"{facts['examples']:,} examples"
+    return f"{facts['texts']:,} texts" if "texts" in facts else f"{facts['tokens']:,} tokens"
 
 
 def _said(event: Progress) -> str:
@@ -167,15 +172,22 @@ def show_result(record: Record, console: Console) -> None:
     if not names:
         console.print(f"run {record.id} is complete; no set was measured", markup=False)
         return
-    shown = [f for f in ("accuracy", "macro_f1", "loss", "perplexity", "bits_per_byte") if f"{names[0]}/{f}" in values]
+    measured = ("accuracy", "exact_match", "macro_f1", "loss", "perplexity", "bits_per_byte")
+    shown = [f for f in measured if f"{names[0]}/{f}" in values]
     title = f"Run {record.id}, seed {record.spec['seed']}"
     table = Table("set", *(f.replace("_", " ") for f in shown), title=title, title_justify="left")
     for name in names:
         cells = (values[f"{name}/{f}"] for f in shown)
         table.add_row(
-            Text(name), *(f"{c:.1%}" if f == "accuracy" else f"{c:.4g}" for f, c in zip(shown, cells, strict=True))
+            Text(name),
+            *(
+                f"{c:.1%}" if f in ("accuracy", "exact_match") else f"{c:.4g}"
+                for f, c in zip(shown, cells, strict=True)
+            ),
         )
     console.print(table)
+    if limits := _limits(result.data):
+        console.print(limits, markup=False, soft_wrap=True)
     confusion = values.get("test/confusion")
     if confusion:
         says = result.labels
@@ -194,6 +206,17 @@ def show_result(record: Record, console: Console) -> None:
     if times.seconds is not None and times.step_ms is not None:
         spent = f"trained in {duration(times.seconds)}, {times.step_ms:.1f} ms a step"
         console.print(f"{spent}; {record.folder}", markup=False, soft_wrap=True)
+
+
+def _limits(data: dict[str, Any]) -> str:
+    """The best possible result on generated examples, and the result of guessing."""
+    if "guess" not in data:
+        return ""
+    best, guess = data["sets"]["test"]["optimum"], data["guess"]
+    return (
+        f"best possible: accuracy {best['accuracy']:.1%}, loss {best['loss']:.4g}; "
+        f"guessing: {guess['accuracy']:.1%}, {guess['loss']:.4g}"
+    )
 
 
 def show_end(ended: list[Event], console: Console, seeds: dict[str, int]) -> None:

@@ -29,10 +29,12 @@ from headtohead.export.bundle import bundled
 from headtohead.export.card import AUTO, card
 from headtohead.export.stock import completed, nearest
 from headtohead.export.tokenizer_files import tokenizer_files
+from headtohead.model.spec import ModelSpec
+from headtohead.parts import Pattern
 from headtohead.pretrained.architectures import Config, Weights, portable
 from headtohead.run.load import Trained
 from headtohead.run.named import opened
-from headtohead.spec import Part, Spec
+from headtohead.spec import Layers, Part, Spec
 from headtohead.spec.userfiles import run_source
 
 CODE = "modeling_headtohead.py"
@@ -69,6 +71,7 @@ def export(run: Trained | str, folder: str | os.PathLike[str]) -> Exported:
     trained, into = opened(run), Path(folder)
     if into.is_file() or (into.is_dir() and any(into.iterdir())):
         raise InputError(f"{into} exists and is not empty: give a new folder, or empty this one")
+    _refuse_unwritable(trained.spec.arm.model)
     written = _stock(trained) or _own(trained)
     notes = [*written.notes]
     try:
@@ -96,6 +99,20 @@ class Written:
     weights: Weights
     files: dict[str, str]  # name → text
     notes: list[str]
+
+
+def _refuse_unwritable(spec: ModelSpec) -> None:
+    """Raise InputError for a setting that the exported file cannot express: parts that differ between layers or heads,
+    and families that are newer than the file."""
+    for field in dataclasses.fields(spec):
+        value = getattr(spec, field.name)
+        by_head = isinstance(value, Pattern) and len(value.by_head(spec.heads)) > 1
+        newer = field.metadata.get("later") and value != field.metadata["default"]
+        if newer or by_head or isinstance(value, Layers):
+            raise InputError(
+                f"a model with model.{field.name}={value} cannot be exported: only models of softmax attention whose "
+                "layers and heads all have the same parts can be"
+            )
 
 
 def _stock(trained: Trained) -> Written | None:

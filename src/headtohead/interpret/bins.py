@@ -20,8 +20,15 @@ def text_edges(real: int, length: int, bins: int) -> np.ndarray:
     return np.append(bin_edges(real, bins), np.arange(real + 1, length + 1))
 
 
+def sizes(weights: np.ndarray) -> np.ndarray:
+    """Return weights without signs, which those that were mixed across heads can have."""
+    return weights if weights.size == 0 or weights.min() >= 0 else np.abs(weights)
+
+
 def binned(weights: np.ndarray, edges: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
-    """Return weights (…, T, T) in bins (…, n, n). `keys` are the edges of the keys if those of the queries differ."""
+    """Return the sizes of weights (…, T, T) in bins (…, n, n). `keys` are the edges of the keys if those of the queries
+    differ."""
+    weights = sizes(weights)
     keys = edges if keys is None else keys
     if (len(edges), len(keys)) == (weights.shape[-2] + 1, weights.shape[-1] + 1):
         return weights

@@ -231,16 +231,15 @@ def _comparable(one: Maps, other: Maps) -> str:
 
 def _difference(part: Any, one: Maps, other: Maps, side: float) -> None:
     edges = text_edges(one.real, len(one.tokens), BINS)
-    change = binned(other.weights - one.weights, edges)
+    change = binned(other.weights, edges) - binned(one.weights, edges)
+    nowhere = binned(one.weights, edges) + binned(other.weights, edges) == 0
     most = float(max(np.abs(change).max(), 1e-6))
     panels = part.subplots(len(one.layers), len(one.heads), squeeze=False)
     drawn = None
     for row, layer in enumerate(one.layers):
         for column, head in enumerate(one.heads):
             axes = panels[row, column]
-            visible = np.ma.masked_where(
-                binned(one.weights[row, column] + other.weights[row, column], edges) == 0, change[row, column]
-            )
+            visible = np.ma.masked_where(nowhere[row, column], change[row, column])
             drawn = axes.imshow(visible, cmap="PuOr_r", vmin=-most, vmax=most, interpolation="nearest")
             _frame(axes, one, edges, side, column == 0, row == len(one.layers) - 1)
             axes.set_title(f"layer {layer}, head {head}", fontsize=9, loc="left")

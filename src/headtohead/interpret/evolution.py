@@ -17,7 +17,11 @@ from torch import Tensor
 from headtohead import stats
 from headtohead.data.batches import Batch
 from headtohead.errors import InputError
-from headtohead.model.hooks import WEIGHTS, capture
+from headtohead.interpret.maps import mapped
+from headtohead.interpret.summary import shares
+from headtohead.model.hooks import WEIGHTS, capture, in_order
+from headtohead.parts import Layer
+from headtohead.parts.sequence.mask import allowed_pairs
 from headtohead.run.load import Trained, load_steps, snapshot_steps
 from headtohead.run.store import Record
 
@@ -50,6 +54,7 @@ class Evolution:
     seeds: tuple[int, ...]
     values: dict[str, np.ndarray]  # measure → (S, N, L, H)
     texts: int
+    layers: tuple[int, ...]  # numbers of the layers in `values`
 
     @property
     def not_applicable(self) -> dict[str, str]:
@@ -66,14 +71,14 @@ class Evolution:
         import pandas as pd
 
         shape = next(iter(self.values.values())).shape
-        index = np.meshgrid(self.steps, self.seeds, np.arange(shape[2]), np.arange(shape[3]), indexing="ij")
+        index = np.meshgrid(self.steps, self.seeds, self.layers, np.arange(shape[3]), indexing="ij")
         named = dict(zip(("step", "seed", "layer", "head"), (x.ravel() for x in index), strict=True))
         return pd.DataFrame(named | {name: v.ravel() for name, v in self.values.items()})
 
     def change(self, measure: str, layer: int | None = None, head: int | None = None) -> stats.Verdict:
         """Compare the last step with the first, paired by seed."""
         v = self.values[measure]
-        v = v if layer is None else v[:, :, layer : layer + 1]
+        v = v if layer is None else v[:, :, [self.layers.index(layer)]]
         v = v if head is None else v[..., head : head + 1]
         v = v.mean(axis=(2, 3))  # (S, N)
         return stats.compare(v[0], v[-1])
@@ -131,6 +136,7 @@ def evolution(records: Sequence[Record], batch: Callable[[Trained], Batch]) -> I
         seeds=tuple(int(r.spec["seed"]) for r in records),
         values={name: np.array(value) for name, value in found.items()},
         texts=len(texts.ids),
+        layers=tuple(number for number, _ in mapped(first.model)),
     )
 
 
@@ -150,27 +156,28 @@ def measured(trained: Trained, texts: Batch) -> dict[str, np.ndarray]:
     """Return each measure (L, H), averaged over all queries with more than one allowed key."""
     ids = torch.from_numpy(texts.ids)
     keep = torch.ones_like(ids, dtype=torch.bool) if texts.keep is None else torch.from_numpy(texts.keep)
+    layers = mapped(trained.model)
     with capture(trained.model, WEIGHTS) as seen:
         trained.model.trunk(ids, None if texts.keep is None else keep)  # type: ignore[operator]
-    T = ids.shape[1]
-    i, j = torch.arange(T)[:, None], torch.arange(T)[None, :]
-    allowed = trained.spec.arm.model.widest.allowed(i, j) & keep[:, None, :]  # (B, T, T)
-    choice = (allowed.sum(dim=-1) > 1) & keep  # (B, T)
-    layers = [_of_layer(calls[0], allowed, choice) for calls in seen.values()]
-    return {name: np.stack([layer[name] for layer in layers]) for name in MEASURES}
+    weights = in_order(trained.model, seen)
+    spec = trained.spec.arm.model
+    found = [_of_layer(a, spec.layer(n), keep) for a, (_, n) in zip(weights, layers, strict=True)]
+    return {name: np.stack([layer[name] for layer in found]) for name in MEASURES}
 
 
-def _of_layer(a: Tensor, allowed: Tensor, choice: Tensor) -> dict[str, np.ndarray]:
-    """Return each measure (H,) for the weights a (B, H, T, T) of one layer."""
-    a = a.float()
-    T = a.shape[-1]
-    w = choice[:, None].float()  # (B, 1, T)
+def _of_layer(a: Tensor, layer: Layer, keep: Tensor) -> dict[str, np.ndarray]:
+    """Return each measure (H,) for the weights a (B, H, T, T) of one layer, without padding (keep is (B, T))."""
+    a = shares(a.float())
+    H, T = a.shape[1], a.shape[-1]
+    i = torch.arange(T)
+    allowed = allowed_pairs(layer.pattern, H, i[None, None, :, None], i[None, None, None, :]) & keep[:, None, None, :]
+    w = ((allowed.sum(dim=-1) > 1) & keep[:, None]).float()  # (B, H|1, T): queries with a choice
 
     def mean(x: Tensor, w: Tensor = w) -> np.ndarray:  # (B, H, T) → (H,)
-        return ((x * w).sum(dim=(0, 2)) / w.sum()).double().numpy()
+        return ((x * w).sum(dim=(0, 2)) / w.sum(dim=(0, 2))).double().numpy()
 
     entropy = torch.special.entr(a).sum(dim=-1)
-    most = allowed.sum(dim=-1).clamp(min=2).float().log()[:, None]
+    most = allowed.sum(dim=-1).clamp(min=2).float().log()
     away = (torch.arange(T)[:, None] - torch.arange(T)[None, :]).abs().float()
     previous = torch.nn.functional.pad(a.diagonal(offset=-1, dim1=-2, dim2=-1), (1, 0))
     return {

@@ -183,8 +183,11 @@ def window_start(end: int, block: int) -> int:
 def looks_ahead(model: LanguageModel) -> bool:
     """Whether a token depends on later tokens, so that its keys and values cannot be cached."""
     positions = torch.arange(model.spec.block)
-    widest = model.spec.widest
-    later = (widest.allowed(i[:, None], positions) & (positions > i[:, None]) for i in positions.split(256))
+    later = (
+        pattern.allowed(i[:, None], positions) & (positions > i[:, None])
+        for pattern in dict.fromkeys(model.spec.each("pattern"))
+        for i in positions.split(256)
+    )
     return model.spec.has_leaking_parts or any(bool(seen.any()) for seen in later)
 
 

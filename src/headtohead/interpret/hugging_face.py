@@ -15,7 +15,7 @@ import torch
 
 from headtohead.data.files import one_line
 from headtohead.errors import InputError, needs_extra
-from headtohead.interpret.checks import sanity
+from headtohead.interpret.checks import Claim, sanity
 from headtohead.interpret.maps import PADDING, Maps, likeliest
 
 
@@ -97,10 +97,9 @@ def hub_attention(hub: HubModel, text: str) -> Maps:
     names: Sequence[str] = hub.labels or _Names(hub.tokenizer)
     checks = sanity(
         weights,
-        allowed & keep.numpy()[None, :],
+        [Claim("a causal model" if hub.task == "lm" else "a bidirectional model", allowed & keep.numpy()[None, :])],
         keep.numpy(),
         block=hub.block,
-        pattern="a causal model" if hub.task == "lm" else "a bidirectional model",
         given=len(ids),
         logits=(logits.numpy(), as_used.numpy()),
     )

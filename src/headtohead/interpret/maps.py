@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from headtohead.data.tokenizers import PAD
 from headtohead.errors import InputError
-from headtohead.interpret.checks import Check, sanity
-from headtohead.model.hooks import WEIGHTS, capture, sdpa_weights
+from headtohead.interpret.checks import Check, Claim, sanity
+from headtohead.model.hooks import WEIGHTS, capture, in_order, layers_with_weights, sdpa_weights
+from headtohead.parts import Layer, Pattern
 from headtohead.run.load import Trained, load_trained
 from headtohead.run.named import named
 from headtohead.run.store import Record
@@ -46,8 +47,22 @@ class Maps:
         tuple[str, float], ...
     ]  # most likely next tokens or classes, with probabilities; empty for an encoder
     checks: tuple[Check, ...]
-    layers: tuple[int, ...]  # numbers of the layers in `weights`
+    layers: tuple[int, ...]  # numbers of the layers in `weights`, in the order in which they are applied
     heads: tuple[int, ...]
+    without: tuple[
+        tuple[int, str], ...
+    ] = ()  # layers that compute no attention weights, with the names of their mixers
+
+    @property
+    def silences(self) -> list[str]:
+        """Say which layers have no maps: one line for each mixer."""
+        layers: dict[str, list[str]] = {}
+        for number, mixer in self.without:
+            layers.setdefault(mixer, []).append(str(number))
+        return [
+            f"{mixer} computes no attention weights: layer{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
+            for mixer, numbers in layers.items()
+        ]
 
     @property
     def ok(self) -> bool:
@@ -56,6 +71,12 @@ class Maps:
 
     def only(self, layers: Sequence[int] = (), heads: Sequence[int] = ()) -> Maps:
         """Return the maps of these layers and heads. An empty list means all."""
+        for number, mixer in self.without:
+            if number in layers:
+                raise InputError(
+                    f"layer {number} is {mixer}, which computes no attention weights: choose among layers "
+                    f"{', '.join(map(str, self.layers))}"
+                )
         rows = _chosen("layer", layers, self.layers)
         columns = _chosen("head", heads, self.heads)
         if not layers and not heads:
@@ -141,22 +162,26 @@ def attention(run: Trained | Record | str, text: str, *, step: int | None = None
         raise InputError("the text has no token: give words")
     seen, count = torch.from_numpy(ids[:block]), vocabulary.count(text)
     padded, keep = pad(seen, min(padding, block - len(seen)), vocabulary.pad)
+    numbers = tuple(number for number, _ in mapped(model))
     weights, logits = read(model, padded, keep)
-    allowed = reach(trained, len(padded), keep)
-    some = allowed.any(dim=-1, keepdim=True)  # a query that may attend to no key has weight zero everywhere
-    weights *= some
+    fast = used(model, padded, keep) if len(padded) <= LONGEST_COMPARED else None
+    claims = claims_of(model, weights.shape[1], keep)
+    for claim in claims:  # a query that may attend to no key has weight zero everywhere
+        empty = torch.from_numpy(np.asarray(claim.heads)[:, :, None] & ~claim.allowed.any(axis=-1))
+        for maps in (weights, fast):
+            if maps is not None and empty.any():
+                maps[empty] = 0
     names = vocabulary.names()
     checks = sanity(
         weights.numpy(),
-        allowed.numpy(),
+        claims,
         keep.numpy(),
         block=block,
-        pattern=str(trained.spec.arm.model.widest),
         given=count,
-        used=used(model, padded, keep) * some if len(padded) <= LONGEST_COMPARED else None,
+        layers=numbers,
+        used=fast,
         logits=(logits, plain_logits(model, seen)),
     )
-    L, H = weights.shape[:2]
     return Maps(
         weights=weights.numpy(),
         tokens=tuple(names[i] for i in padded),
@@ -168,8 +193,9 @@ def attention(run: Trained | Record | str, text: str, *, step: int | None = None
         task=trained.task,
         answers=() if trained.task == "encoder" else likeliest(logits, list(trained.labels) or names),
         checks=checks,
-        layers=tuple(range(L)),
-        heads=tuple(range(H)),
+        layers=numbers,
+        heads=tuple(range(weights.shape[1])),
+        without=silent(model),
     )
 
 
@@ -189,18 +215,44 @@ def pad(ids: Tensor, count: int, by: int = PAD) -> tuple[Tensor, Tensor]:
     return padded, torch.arange(len(padded)) < len(ids)
 
 
+def silent(model: nn.Module) -> tuple[tuple[int, str], ...]:
+    """Return the layers that compute no attention weights, with the names of their mixers."""
+    shown = {number for number, _ in layers_with_weights(model)}
+    trunk: Any = model.trunk
+    mixers = trunk.spec.each("mixer")
+    return tuple((k, type(mixers[n]).__name__) for k, (n, _) in enumerate(trunk.route) if k not in shown)
+
+
+def mapped(model: nn.Module) -> list[tuple[int, int]]:
+    """Return (number of the layer, number of its block) for the layers with maps; InputError if there are none."""
+    found = layers_with_weights(model)
+    if not found:
+        trunk: Any = model.trunk
+        name = type(trunk.spec.each("mixer")[0]).__name__
+        raise InputError(f"{name} computes no attention weights: give a model with attention in at least one layer")
+    return found
+
+
 def read(model: nn.Module, ids: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """Return the weights (L, H, T, T) of the explicit path, and the logits at the end of the text."""
+    mapped(model)
     with capture(model, WEIGHTS) as seen:
         logits = _last(model(ids[None], keep[None]), int(keep.sum()))
-    return torch.stack([calls[0][0] for calls in seen.values()]), logits
+    return torch.stack([weights[0] for weights in in_order(model, seen)]), logits
 
 
-def used(model: nn.Module, ids: Tensor, keep: Tensor) -> Tensor:
-    """Return the weights (L, H, T, T) of the fast path, which computes losses."""
+def used(model: nn.Module, ids: Tensor, keep: Tensor) -> Tensor | None:
+    """Return the weights (L, H, T, T) of the fast path, which computes losses: NaN for layers without a fast path, and
+    None if no layer has one."""
     with sdpa_weights(model) as seen:
         model(ids[None], keep[None])
-    return torch.stack([calls[0][0] for calls in seen.values()])
+    calls = {name: iter(weights) for name, weights in seen.items()}
+    found = [next(calls[f"trunk.blocks.{n}.attention"], None) for _, n in mapped(model)]
+    first = next((weights for weights in found if weights is not None), None)
+    if first is None:
+        return None
+    absent = torch.full_like(first, torch.nan)
+    return torch.stack([(absent if weights is None else weights)[0] for weights in found])
 
 
 def plain_logits(model: nn.Module, ids: Tensor) -> Tensor:
@@ -213,10 +265,24 @@ def _last(out: Tensor, length: int) -> Tensor:
     return out[0] if out.ndim == 2 else out[0, length - 1]
 
 
-def reach(trained: Trained, length: int, keep: Tensor) -> Tensor:
-    """Return what the pattern allows (T, T), computed from the spec and not read from the model."""
-    i, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
-    return trained.spec.arm.model.widest.allowed(i, j) & keep[None, :]
+def claims_of(model: nn.Module, heads: int, keep: Tensor) -> list[Claim]:
+    """Return what the parts of each layer say about its maps, from the spec and not read from the model."""
+    trunk: Any = model.trunk
+    layers = mapped(model)
+    i = torch.arange(len(keep))
+    of: dict[tuple[Pattern, bool, bool, bool], np.ndarray] = {}  # the heads (L, H) with the same claims
+    for row, (_, n) in enumerate(layers):
+        layer: Layer = trunk.spec.layer(n)
+        signed = layer.scores.mixes_weights  # such heads see what any head of the layer sees
+        patterns = (layer.pattern,) if signed else layer.pattern.by_head(heads)
+        for head in range(heads):
+            pattern = patterns[head % len(patterns)]
+            key = pattern, layer.weighting.sums_to_one and not signed, layer.weighting.dense, signed
+            of.setdefault(key, np.zeros((len(layers), heads), bool))[row, head] = True
+    return [
+        Claim(str(pattern), (pattern.allowed(i[:, None], i) & keep).numpy(), chosen, *others)
+        for (pattern, *others), chosen in of.items()
+    ]
 
 
 def likeliest(logits: Tensor, names: Sequence[str], count: int = SHOWN) -> tuple[tuple[str, float], ...]:

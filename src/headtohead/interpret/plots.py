@@ -32,7 +32,7 @@ def lines(e: Evolution) -> Figure:
                 _measure(panels[row, layer], e, name, layer, H)
             panels[row, 0].set_ylabel(name, fontsize=9, color=INK)
         for layer in range(L):
-            panels[0, layer].set_title(f"layer {layer}", fontsize=9, loc="left")
+            panels[0, layer].set_title(f"layer {e.layers[layer]}", fontsize=9, loc="left")
             panels[-1, layer].set_xlabel("step", fontsize=8)
         handles, labels = panels[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(H, 8), frameon=False, fontsize=8)
@@ -74,7 +74,7 @@ def importance(s: Surgery) -> Figure:
         drawn = axes[0].imshow(grid, cmap="PuOr_r", vmin=-most, vmax=most)
         for (layer, head), value in np.ndenumerate(grid):
             dark = abs(value) > 0.6 * most
-            text = f"{value:+.4f}".replace("-", "−")
+            text = "–" if np.isnan(value) else f"{value:+.4f}".replace("-", "−")
             axes[0].text(head, layer, text, ha="center", va="center", fontsize=8, color="white" if dark else INK)
         axes[0].set_xticks(range(s.heads), [f"head {h}" for h in range(s.heads)], fontsize=8)
         axes[0].set_yticks(range(s.layers), [f"layer {n}" for n in range(s.layers)], fontsize=8)

@@ -11,6 +11,7 @@ import torch
 
 from headtohead.data.batches import Encoded, sentences
 from headtohead.data.samples import SAMPLES
+from headtohead.data.synthetic import Synthetic
 from headtohead.errors import InputError
 from headtohead.model.transformer import Classifier, LanguageModel
 from headtohead.run.load import Trained
@@ -44,6 +45,11 @@ def score(run: Trained | str, text: str) -> Score:
     model, vocabulary = trained.model, trained.vocabulary
     if not isinstance(model, LanguageModel):
         raise InputError(trained.instead)
+    if isinstance(trained.spec.arm.data.corpus, Synthetic):
+        raise InputError(
+            f"run {trained.record.id} answers questions and does not predict every symbol, so its loss on a text means "
+            "nothing: use h2h generate with a prompt that ends in a question"
+        )
     ids = vocabulary.encode([text])[0].astype(np.int64)
     if len(ids) < 2:
         raise InputError("the text has fewer than two tokens, and the first is not predicted: give a longer text")

@@ -31,7 +31,8 @@ def summary(maps: Maps) -> list[dict[str, Any]]:
 
 def numbers(w: np.ndarray) -> dict[str, float]:
     """Return the measures of one head's weights (T, T), averaged over queries with a choice as in `evolution`:
-    entropy in nats, distance in tokens, weight on the token itself, on the previous and on the first token."""
+    entropy in nats, distance in tokens, weight on the token itself, on the previous and on the first token. If weights
+    do not sum to one, their shares are measured."""
     a, i, j = _sampled(w)
     choice = (a > 0).sum(dim=1) > 1
     choice = choice if choice.any() else torch.ones_like(choice)
@@ -46,8 +47,17 @@ def numbers(w: np.ndarray) -> dict[str, float]:
     }
 
 
+def shares(a: Tensor) -> Tensor:
+    """Return weights (…, T) divided by their sum, or their sizes by the sum of sizes; unchanged if rows sum to one."""
+    size = a.abs()
+    total = size.sum(dim=-1, keepdim=True)
+    if bool((((total - 1).abs() < 1e-3) | (total == 0)).all()) and not bool((a < 0).any()):
+        return a
+    return size / total.clamp(min=torch.finfo(a.dtype).tiny)
+
+
 def _sampled(w: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
     """Return weights (Q, T), queries i (Q, 1) and keys j (1, T). A long text is sampled at QUERIES even steps."""
     queries = np.unique(np.linspace(0, len(w) - 1, min(len(w), QUERIES)).round().astype(int))
     a = torch.from_numpy(np.ascontiguousarray(w[queries], dtype=np.float32))
-    return a, torch.from_numpy(queries)[:, None], torch.arange(len(w))[None, :]
+    return shares(a), torch.from_numpy(queries)[:, None], torch.arange(len(w))[None, :]

@@ -22,7 +22,6 @@ from headtohead.data.corpora import Corpus
 from headtohead.data.splits import DataSpec
 from headtohead.errors import InputError
 from headtohead.parts.fusions import Fusion, FusionHooks
-from headtohead.parts.mixers.attention import MultiHead
 from headtohead.run.load import Trained, load_trained
 from headtohead.run.store import Record
 from headtohead.spec import Dims, families
@@ -95,28 +94,43 @@ class Operation:
     average: bool = False
     other: int | None = None  # the head of the same layer that `head` is swapped with
 
-    def apply(self, before: FusionHooks, layer: int, attention: MultiHead, dims: Dims) -> FusionHooks:
-        """Return the fusion of one layer with the operation applied."""
+    def apply(self, before: nn.Module, layer: int, dims: Dims) -> FusionHooks:
+        """Return the fusion of one layer with the operation applied. `dims` are those of the outputs of its heads."""
         if self.fusion is not None:
             return Rearranged(before, self.fusion.build(dims, layer).eval())
         if self.head is not None and self.other is not None:
             return Swapped(before, (self.head, self.other))
-        heads = range(attention.q.out_features // attention.head_width) if self.head is None else [self.head]
+        heads = range(dims.heads) if self.head is None else [self.head]
         return Averaged(before, heads) if self.average else Silenced(before, heads)
 
 
-def operations(dims: Dims) -> list[Operation]:
+def heads_of(model: nn.Module) -> dict[int, Dims]:
+    """Return the sizes of what the heads of each layer put out, for the layers whose heads are fused. Layers are blocks
+    here: a block that is applied twice is one layer."""
+    trunk: Any = model.trunk
+    mixers = {n: block.attention for n, block in enumerate(trunk.blocks)}
+    return {n: getattr(mixer, "outputs", trunk.spec.dims) for n, mixer in mixers.items() if hasattr(mixer, "fuse")}
+
+
+def operations(model: nn.Module) -> list[Operation]:
     """Return all operations: silence each head and each layer, average the heads, and apply every known fusion that
     changes them."""
-    single = [Operation(f"silence {n}.{h}", n, h) for n in range(dims.layers) for h in range(dims.heads)]
-    if dims.heads == 1:
+    layers = heads_of(model)
+    if not layers:
+        trunk: Any = model.trunk
+        raise InputError(
+            f"{type(trunk.spec.each('mixer')[0]).__name__} has no heads that could be silenced: give a model with "
+            "attention in at least one layer"
+        )
+    single = [Operation(f"silence {n}.{h}", n, h) for n, dims in layers.items() for h in range(dims.heads)]
+    if all(dims.heads == 1 for dims in layers.values()):
         return single
-    whole = [Operation(f"silence layer {n}", n, None) for n in range(dims.layers)]
+    whole = [Operation(f"silence layer {n}", n, None) for n in layers]
     fusions = [cls() for cls in families()["fusion"].values()]
     arranged = [
         Operation(type(fusion).__name__.lower(), None, None, fusion=fusion)
         for fusion in fusions
-        if isinstance(fusion, Fusion) and type(fusion.build(dims, 0)) is not FusionHooks
+        if isinstance(fusion, Fusion) and type(fusion.build(next(iter(layers.values())), 0)) is not FusionHooks
     ]
     return [*single, *whole, Operation("average", None, None, average=True), *arranged]
 
@@ -124,7 +138,8 @@ def operations(dims: Dims) -> list[Operation]:
 @contextmanager
 def operated(model: nn.Module, operation: Operation) -> Iterator[None]:
     """Apply the operation to the model inside the `with` block."""
-    layers = [m for m in model.modules() if isinstance(m, MultiHead)]
+    trunk: Any = model.trunk
+    layers = [trunk.blocks[n].attention for n in heads_of(model)]
     before = [layer.fuse for layer in layers]
     _apply(model, operation)
     try:
@@ -145,10 +160,11 @@ def changed_copy(trained: Trained, operations: Sequence[Operation]) -> Trained:
 
 
 def _apply(model: nn.Module, operation: Operation) -> None:
-    dims: Any = model.spec.dims  # type: ignore[union-attr]
-    for n, layer in enumerate(m for m in model.modules() if isinstance(m, MultiHead)):
+    trunk: Any = model.trunk
+    for n, dims in heads_of(model).items():
         if operation.layer in (None, n):
-            layer.fuse = operation.apply(layer.fuse, n, layer, dims)
+            layer = trunk.blocks[n].attention
+            layer.fuse = operation.apply(layer.fuse, n, dims)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -267,7 +283,7 @@ def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int 
     arm = first.spec.arm
     task = sampling_task(arm, items)
     name = task.held_out(on)
-    todo = operations(arm.model.dims)
+    todo = operations(first.model)
     total, done = len(runs) * len(todo), 0
     plain: list[np.ndarray] = []  # losses of the items, for each run
     after: dict[str, list[np.ndarray]] = {op.name: [] for op in todo}
@@ -296,7 +312,7 @@ def surgery(runs: Sequence[Record | Trained], on: str | None = None, items: int 
         runs=tuple(r.id for r in records) or (first.checkpoint,),
         seeds=tuple(int(r.spec["seed"]) for r in records),
         layers=arm.model.layers,
-        heads=arm.model.heads,
+        heads=max(dims.heads for dims in heads_of(first.model).values()),
         effects=tuple(effect(op, plain, after[op.name], weights, clusters, judged.get(op.name)) for op in todo),
     )
 
@@ -319,7 +335,7 @@ def item_losses(
     found = task.evaluate(model, name, "cpu", last=whole).items
     loss = found["loss"]
     if "start" not in found:
-        return loss, np.ones(len(loss)), np.arange(len(loss))
+        return loss, found.get("tokens", np.ones(len(loss))).astype(float), np.arange(len(loss))
     return loss, found["tokens"].astype(float), stretches(found["start"], found["tokens"])
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headtohead.errors import InputError, Unavailable
-from headtohead.interpret.bins import bin_edges, binned
+from headtohead.interpret.bins import bin_edges, binned, sizes
 
 if TYPE_CHECKING:
     from headtohead.interpret.maps import Maps
@@ -46,7 +46,7 @@ def data(maps: Maps, start: int = WHOLE) -> dict[str, Any]:
     else:
         end = min(real, start + size)
         edges = np.arange(start, end + 1)
-        weights = maps.weights[..., start:end, start:end]
+        weights = sizes(maps.weights[..., start:end, start:end])
     return {
         "start": start,
         "edges": edges.tolist(),
@@ -70,6 +70,7 @@ def notes(maps: Maps) -> list[str]:
     if maps.unknown:
         said.append(f"{maps.unknown:,} unknown to the vocabulary")
     broken = [f"BROKEN: {check.name}: {check.says}" for check in maps.checks if check.broken]
+    said += maps.silences
     return [*said, *(broken or ["no check is broken"])]
 
 

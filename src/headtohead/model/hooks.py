@@ -61,6 +61,24 @@ def sdpa_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
             del layer._sdpa
 
 
+def layers_with_weights(model: nn.Module) -> list[tuple[int, int]]:
+    """Return (number of the layer, number of its block) for the layers that compute attention weights. Layers are
+    counted in the order in which they are applied, so a block that is applied twice is two layers."""
+    trunk: Any = model.trunk
+    named = dict(model.named_modules())
+    return [(layer, n) for layer, (n, _) in enumerate(trunk.route) if _weights_of(n) in named]
+
+
+def in_order(model: nn.Module, seen: dict[str, list[Any]]) -> list[Any]:
+    """Return what was captured at `WEIGHTS` in one call of the model, one value for each of `layers_with_weights`."""
+    calls = {name: iter(values) for name, values in seen.items()}
+    return [next(calls[_weights_of(n)]) for _, n in layers_with_weights(model)]
+
+
+def _weights_of(block: int) -> str:
+    return f"trunk.blocks.{block}.attention.weights"
+
+
 def output(_inputs: tuple[Any, ...], out: Any) -> Any:
     return out
 

@@ -16,7 +16,10 @@ CHUNK = 3 << 17  # logits at a time, 1.5 MB: more does not fit the processor's c
 
 
 def token_losses(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """Return −log p(target) (N,) of x (N, D) under softmax(x · weightᵀ + bias), without gradients."""
+    """Return −log p(target) (N,) of x (N, D) under softmax(x · weightᵀ + bias), without gradients; 0 where the target
+    is below zero."""
+    if (own := counted(targets)) is not None:
+        return x.new_zeros(len(x)).index_copy(0, own, token_losses(x[own], weight, bias, targets[own]))
     losses = x.new_empty(len(x))
     for rows in _chunks(len(x), len(weight)):
         z = _logits(x[rows], weight, bias)
@@ -25,8 +28,16 @@ def token_losses(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
 
 
 def mean_loss(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """Return the mean of `token_losses`, with gradients for x, weight and bias."""
+    """Return the mean of `token_losses` over targets of zero and more, with gradients for x, weight and bias."""
+    if (own := counted(targets)) is not None:  # no logits are computed where nothing is predicted
+        x, targets = x[own], targets[own]
     return _MeanLoss.apply(x, weight, bias, targets)
+
+
+def counted(targets: Tensor) -> Tensor | None:
+    """Return the places of targets of zero and more; None if these are all."""
+    is_counted = targets >= 0
+    return None if bool(is_counted.all()) else is_counted.nonzero()[:, 0]
 
 
 def _chunks(rows: int, vocab: int) -> list[slice]:

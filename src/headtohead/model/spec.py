@@ -186,14 +186,6 @@ class ModelSpec(Spec):
         """Whether no token depends on a later one, by what the parts claim."""
         return self.leaks() is None
 
-    @property
-    def widest(self) -> Pattern:
-        """A pattern that allows every pair that the pattern of some layer allows."""
-        first, *others = dict.fromkeys(self.each("pattern"))
-        for pattern in others:
-            first = first | pattern
-        return first
-
     def only(self, n: int) -> ModelSpec:
         """Return a model of one layer, with the parts of layer n."""
         parts = {name: self.each(name)[n] for name in PER_LAYER}

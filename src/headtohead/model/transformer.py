@@ -227,11 +227,11 @@ class LanguageModel(nn.Module):
         return self.head(x, self.trunk.tokens.weight) if isinstance(self.head, TiedHead) else self.head(x)
 
     def mean_loss(self, ids: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the next tokens, without storing the logits."""
+        """Return the mean cross-entropy of the targets, without storing the logits. Targets below zero do not count."""
         return losses.mean_loss(self.trunk(ids).flatten(0, 1), self._head_weight(), self.head.bias, targets.flatten())
 
     def token_losses(self, ids: Tensor, targets: Tensor) -> Tensor:
-        """Return the cross-entropy (B, T) of each next token, without gradients."""
+        """Return the cross-entropy (B, T) of each target, without gradients; 0 where the target is below zero."""
         x = self.trunk(ids).flatten(0, 1)
         return losses.token_losses(x, self._head_weight(), self.head.bias, targets.flatten()).view_as(targets)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from headtohead.data.stored_json import DAMAGED, unreadable
 from headtohead.errors import InputError
-from headtohead.outcome.metrics import figure_of, sets_of
+from headtohead.outcome.metrics import is_share, sets_of
 from headtohead.run import files
 from headtohead.run.store import Record
 from headtohead.stats import ALPHA, LEAST_PAIRS, CrossedTest, ItemTest, crossed, mcnemar, over_clusters
@@ -41,8 +41,8 @@ class Summary:
     @classmethod
     def of(cls, items: dict[str, np.ndarray]) -> Self:
         """Summarise the items of one set as a run stores them."""
-        if "label" in items:
-            cluster = groups(len(items["label"]))
+        if "label" in items or "right" in items:
+            cluster = groups(len(items["loss"]))
         elif "document" in items:
             cluster = merged(items["document"], MOST_DOCUMENTS)
         else:
@@ -53,6 +53,8 @@ class Summary:
         which = np.unique(cluster[inside], return_inverse=True)[1]
         weights = np.bincount(which, weight[inside])
 
+        right = items.get("right", answers)  # of a generated example, the share of its answers
+
         def means(values: np.ndarray) -> np.ndarray:
             return np.bincount(which, (values * weight)[inside]) / weights
 
@@ -60,10 +62,10 @@ class Summary:
             items=len(cluster),
             weight=float(weight.sum()),
             loss=float(np.average(items["loss"], weights=weight)),
-            right=None if answers is None else float(answers.mean()),
+            right=None if right is None else float(np.average(right, weights=weight)),
             weights=weights,
             losses=means(items["loss"]),
-            rights=None if answers is None else means(answers),
+            rights=None if right is None else means(right),
             documents="document" in items,
             answers=answers,
         )
@@ -115,7 +117,7 @@ def compare_items(
     `known` holds the summaries that were read before.
     """
     pairs = pairs[:ITEM_PAIRS]
-    right = figure_of(metric) in ("accuracy", "macro_f1")
+    right = is_share(metric)
     try:
         read = [[_summary(home, metric, run, known) for run in pair] for pair in pairs]
     except InputError as error:

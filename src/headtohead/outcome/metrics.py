@@ -9,8 +9,17 @@ from headtohead.errors import InputError, nearest
 from headtohead.run.results import Result
 
 FIGURES = {"lm": ("loss", "perplexity", "bits_per_byte"), "classifier": ("accuracy", "loss", "macro_f1")}
+FIGURES["answers"] = ("accuracy", "loss", "exact_match")  # of a language model on generated examples
+SHARES = ("accuracy", "macro_f1", "exact_match")  # shown in percent; higher is better
 POINTS = " points"  # the unit of a difference of shares
-UNITS = {"loss": "nats", "perplexity": "", "bits_per_byte": "bits/byte", "accuracy": "", "macro_f1": ""}
+UNITS = {
+    "loss": "nats",
+    "perplexity": "",
+    "bits_per_byte": "bits/byte",
+    "accuracy": "",
+    "macro_f1": "",
+    "exact_match": "",
+}
 
 
 def figure_of(metric: str) -> str:
@@ -21,7 +30,12 @@ def figure_of(metric: str) -> str:
 
 
 def better_way(metric: str) -> Literal["lower", "higher"]:
-    return "higher" if figure_of(metric) in ("accuracy", "macro_f1") else "lower"
+    return "higher" if is_share(metric) else "lower"
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is a share, which is shown in percent."""
+    return figure_of(metric) in SHARES
 
 
 def check_set(metric: str, facts: dict[str, Any]) -> None:
@@ -62,7 +76,7 @@ def text_of(metric: str, value: float, signed: bool = False) -> str:
     if not math.isfinite(value):
         return "–"
     figure, sign = figure_of(metric), "+" if signed else ""
-    if figure in ("accuracy", "macro_f1"):
+    if figure in SHARES:
         text = f"{100 * value:{sign}.2f} %"
     else:
         digits = ".3g" if abs(value) >= 1e7 else {"perplexity": ".2f", "steps": ".0f"}.get(figure, ".4f")

@@ -502,7 +502,10 @@ class Outcome:
             done = next((row for row in rows if row.status == "complete"), None)
             if done is not None:
                 facts = _facts(self, rows)["sets"]
-                sizes = tuple(facts.get(n, {}).get("bytes", facts.get(n, {}).get("texts")) for n in names)
+                sizes = tuple(
+                    next((facts[n][k] for k in ("bytes", "texts", "answers") if k in facts.get(n, {})), None)
+                    for n in names
+                )
                 measured.setdefault(sizes, arm)
         windows = self.record.tables[0].control.spec.get("evaluate", {}).get("windows")
         if self.changes_tokens and windows is not None:

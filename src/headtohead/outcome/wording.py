@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from headtohead.outcome.metrics import change_span, change_text, effect_text, figure_of
+from headtohead.outcome.metrics import change_span, change_text, effect_text, figure_of, is_share
 from headtohead.outcome.outcome import ArmVerdict, Noise, Verdicts
 from headtohead.outcome.worth_text import worth_lines
 from headtohead.stats import LEAST_PAIRS, CrossedTest, ItemTest
@@ -203,7 +203,7 @@ def _left_out(verdicts: Verdicts) -> list[str]:
 
 def item_lines(metric: str, row: ArmVerdict) -> list[str]:
     """What the test items say of an arm: for other seeds and texts, and for other texts alone."""
-    of = "by accuracy, " if figure_of(metric) == "macro_f1" else ""  # an item has no F1
+    of = "by accuracy, " if figure_of(metric) in ("macro_f1", "exact_match") else ""  # items have no others
     lines = []
     if row.crossed is not None and row.crossed.has_interval:
         lines.append(f"{row.arm}, {of}over other seeds and other test texts: {_item_interval(metric, row.crossed)}")
@@ -230,6 +230,6 @@ def too_short(verdicts: Verdicts) -> list[str]:
 
 
 def _item_interval(metric: str, found: ItemTest | CrossedTest) -> str:
-    right = figure_of(metric) in ("accuracy", "macro_f1")
+    right = is_share(metric)
     said = effect_text("x/accuracy" if right else "x/loss", found.difference, found.low, found.high)
     return said if right else said.replace(" (", " nats (")

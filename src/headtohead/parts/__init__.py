@@ -8,9 +8,11 @@ shifted texts therefore need no extra code in a part.
 from headtohead.parts.convolutions import Convolution, ConvolutionHooks, NoConvolution
 from headtohead.parts.feedforwards import FeedForward, Gated, Mlp
 from headtohead.parts.fusions import Concat, Fusion, FusionHooks, Reweight, Shift, Shuffle
-from headtohead.parts.gates import Gate, GateHooks, NoGate
+from headtohead.parts.gates import Gate, GateHooks, NoGate, OutputGate
 from headtohead.parts.layer import Biases, Layer
 from headtohead.parts.mixers import Attend, Attention, Mixer, MixerHooks
+from headtohead.parts.mixers.differential import Differential
+from headtohead.parts.mixers.latent import Latent
 from headtohead.parts.norms import LayerNorm, NoNorm, Norm, RMSNorm
 from headtohead.parts.patterns import And, Causal, Full, Local, Or, Pattern, PerHead, Prefix, Sinks
 from headtohead.parts.poolings import First, Max, Mean, Pooling
@@ -26,9 +28,18 @@ from headtohead.parts.positions import (
     Sinusoidal,
 )
 from headtohead.parts.residuals import PostNorm, PreNorm, Residual, Sandwich
-from headtohead.parts.scores import PlainScores, ScoreHooks, Scores, Softcap
-from headtohead.parts.values import PlainValues, ValueHooks, Values
-from headtohead.parts.weightings import Softmax, Weighting, WeightingHooks
+from headtohead.parts.scores import PlainScores, ScoreHooks, Scores, Softcap, TalkingHeads
+from headtohead.parts.values import PlainValues, ValueEmbeddings, ValueHooks, ValueResidual, Values
+from headtohead.parts.weightings import (
+    Entmax15,
+    LearnedSinks,
+    OffByOne,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    Weighting,
+    WeightingHooks,
+)
 
 __all__ = [
     "Alibi",
@@ -40,7 +51,9 @@ __all__ = [
     "Concat",
     "Convolution",
     "ConvolutionHooks",
+    "Differential",
     "Disentangled",
+    "Entmax15",
     "FeedForward",
     "First",
     "Full",
@@ -49,9 +62,11 @@ __all__ = [
     "Gate",
     "GateHooks",
     "Gated",
+    "Latent",
     "Layer",
     "LayerNorm",
     "Learned",
+    "LearnedSinks",
     "Local",
     "Max",
     "Mean",
@@ -63,7 +78,9 @@ __all__ = [
     "NoNorm",
     "NoPosition",
     "Norm",
+    "OffByOne",
     "Or",
+    "OutputGate",
     "Pattern",
     "PerHead",
     "PlainScores",
@@ -84,11 +101,16 @@ __all__ = [
     "Scores",
     "Shift",
     "Shuffle",
+    "Sigmoid",
     "Sinks",
     "Sinusoidal",
     "Softcap",
     "Softmax",
+    "Sparsemax",
+    "TalkingHeads",
+    "ValueEmbeddings",
     "ValueHooks",
+    "ValueResidual",
     "Values",
     "Weighting",
     "WeightingHooks",

@@ -62,6 +62,7 @@ class Position(Part, family="position"):
     decays: ClassVar[bool] = False  # the bias falls with |i − j|, on both sides of the query
     # It rotates queries and keys, so that mixers without a bias of scores can use it too.
     rotates: ClassVar[bool] = False
+    reads_vectors: ClassVar[bool] = False  # the bias depends on queries and keys, not only on i and j
 
     @abc.abstractmethod
     def build(self, dims: Dims) -> PositionHooks:
@@ -209,6 +210,7 @@ class Disentangled(Position):
     )
     reference: ClassVar[str] = "He et al. 2020, DeBERTa"
     relative: ClassVar[bool] = True
+    reads_vectors: ClassVar[bool] = True
 
     span: int = knob(default=16, ge=1, help="offsets beyond ± span share the vector at ± span")
     terms: Literal["both", "content-to-position", "position-to-content"] = knob(

@@ -8,7 +8,7 @@ Shapes: scores and weights (B, H, Tq, Tk).
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,11 @@ class ScoreHooks(nn.Module):
 
 class Scores(Part, family="scores"):
     """What happens to the products of queries and keys before softmax."""
+
+    @property
+    def mixes_weights(self) -> bool:
+        """Whether weights are changed after softmax, so that they can have any sign and sum."""
+        return False
 
     @abc.abstractmethod
     def build(self, layer: Layer) -> ScoreHooks:
@@ -72,3 +77,38 @@ class SoftcapHooks(ScoreHooks):
 
     def forward(self, scores: Tensor) -> Tensor:
         return self.cap * torch.tanh(scores / self.cap)
+
+
+class TalkingHeads(Scores):
+    """Heads that exchange their scores before softmax, and their weights after it."""
+
+    equation: ClassVar[str] = "s_h ← s_h + Σ_g before_hg · s_g,  a_h ← a_h + Σ_g after_hg · a_g"
+    reference: ClassVar[str] = "Shazeer et al. 2020, Talking-Heads Attention"
+
+    at: Literal["both", "before", "after"] = knob(default="both", help="before softmax, after it, or at both places")
+
+    @property
+    def mixes_weights(self) -> bool:
+        return self.at != "before"
+
+    def build(self, layer: Layer) -> ScoreHooks:
+        return TalkingHeadsHooks(layer.dims.heads, self.at)
+
+
+class TalkingHeadsHooks(ScoreHooks):
+    def __init__(self, heads: int, at: str) -> None:
+        super().__init__()
+        # zeros: heads start as in plain attention
+        self.before = None if at == "after" else nn.Parameter(torch.zeros(heads, heads))
+        self.after = None if at == "before" else nn.Parameter(torch.zeros(heads, heads))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return scores if self.before is None else scores + _exchanged(self.before, scores)
+
+    def mix(self, weights: Tensor) -> Tensor:
+        return weights if self.after is None else weights + _exchanged(self.after, weights)
+
+
+def _exchanged(matrix: Tensor, heads: Tensor) -> Tensor:
+    """Return Σ_g matrix_hg · heads_g for heads (B, H, Tq, Tk)."""
+    return torch.einsum("hg,bgqk->bhqk", matrix, heads)

@@ -31,7 +31,7 @@ import numpy as np
 from headtohead.display.study import study_screen
 from headtohead.display.training_screen import forecast_line
 from headtohead.errors import InputError, nearest
-from headtohead.outcome.metrics import UNITS, better_way, change_text, figure_of, value_of
+from headtohead.outcome.metrics import UNITS, better_way, change_text, figure_of, is_share, value_of
 from headtohead.outcome.outcome import Outcome, load_outcome
 from headtohead.parts.samplings import HalfOfText
 from headtohead.persistence.components import Component, components, shared
@@ -121,7 +121,7 @@ class Decomposition:
 
 def _amount(metric: str, value: float) -> str:
     """Noise to two digits; `text_of` would show a small one as zero."""
-    if figure_of(metric) in ("accuracy", "macro_f1"):
+    if is_share(metric):
         return f"{100 * value:.2g} %"
     return f"{value:.2g}"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from headtohead.errors import InputError, nearest
 from headtohead.figures.style import DOTS, GRID, QUIET, columns_of, line_look, looks, shortened
-from headtohead.outcome.metrics import better_way, text_of
+from headtohead.outcome.metrics import SHARES, better_way, text_of
 from headtohead.report.named_runs import (
     BATCH_LOSS,
     RunGroup,
@@ -23,9 +23,9 @@ from headtohead.report.named_runs import (
     axis_of,
     declared_tests,
     group_runs,
+    kind_of,
     metric_of,
     steps_per_epoch,
-    task_of,
 )
 from headtohead.report.text_table import TextTable
 from headtohead.run.store import Record, plain
@@ -66,7 +66,7 @@ class Curves:
     """What `read` found: a curve for each group of runs and each data set."""
 
     metric: str
-    task: str
+    task: str  # or answers
     axis: str  # step or epoch
     groups: list[RunGroup]
     curves: list[Curve]
@@ -112,8 +112,8 @@ class Curves:
 
 
 def unit_of(metric: str, task: str) -> str:
-    each = "token" if task == "lm" else "text"
-    units = {"loss": f"nats per {each}", "accuracy": "%", "macro_f1": "%", "perplexity": "per token"}
+    each = {"lm": "token", "answers": "answer"}.get(task, "text")
+    units = {"loss": f"nats per {each}", "perplexity": "per token", **dict.fromkeys(SHARES, "%")}
     return units.get(metric, "")
 
 
@@ -150,7 +150,7 @@ def read(
     unwatched = [name for name in tests if name not in {c.set for c in curves}]
     if unwatched and not sets:
         notes.append(f"test sets were evaluated at the end only; for their curves train with {WATCH}")
-    return Curves(figure, task_of(groups), axis, groups, curves, notes)
+    return Curves(figure, kind_of(groups), axis, groups, curves, notes)
 
 
 def as_groups(runs: Runs | Sequence[RunGroup]) -> list[RunGroup]:

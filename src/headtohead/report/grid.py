@@ -9,7 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from headtohead.figures.style import ARMS, BAND, GRID, INK, QUIET, looks, shortened
-from headtohead.outcome.metrics import UNITS, better_way, figure_of
+from headtohead.outcome.metrics import UNITS, better_way, figure_of, is_share
 from headtohead.run.searches import SearchRecord, TrialRecord
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ def _draw(search: SearchRecord, new: type[Figure]) -> Figure:
 def _scaled(search: SearchRecord, value: float | None) -> float:
     if value is None:
         return math.nan
-    return 100 * value if figure_of(search.metric) in ("accuracy", "macro_f1") else value
+    return 100 * value if is_share(search.metric) else value
 
 
 def _number(search: SearchRecord, value: float) -> str:
-    return f"{value:.1f}" if figure_of(search.metric) in ("accuracy", "macro_f1") else f"{value:.3f}"
+    return f"{value:.1f}" if is_share(search.metric) else f"{value:.3f}"
 
 
 def _measure(search: SearchRecord) -> str:
     """validation/accuracy in %, higher is better"""
     figure = figure_of(search.metric)
-    unit = "%" if figure in ("accuracy", "macro_f1") else UNITS[figure]
+    unit = "%" if is_share(search.metric) else UNITS[figure]
     return search.metric + (f" in {unit}" if unit else "") + f", {better_way(search.metric)} is better"
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from headtohead.auditor.stored import audit_once
 from headtohead.data.batches import Batch
 from headtohead.data.samples import sample
+from headtohead.data.synthetic import Synthetic
 from headtohead.errors import InputError, describe
 from headtohead.interpret import draw
 from headtohead.interpret.evolution import TEXTS, Evolution, evolution
@@ -145,7 +146,9 @@ class _Look:
             assert isinstance(found, Evolution)
             if "entropy" in found.not_applicable:
                 raise InputError(found.not_applicable["entropy"])
-            layers, heads = ([pair[n] for pair in self.heads] for n in (0, 1))
+            if silent := [layer for layer, _ in self.heads if layer not in found.layers]:
+                raise InputError(f"layer {silent[0]} computes no attention weights")
+            layers, heads = [found.layers.index(layer) for layer, _ in self.heads], [head for _, head in self.heads]
             values = {name: v[:, :, layers, heads] for name, v in found.values.items()}
             return Evolved(arm.name, arm.number, found.steps, self.heads, values)
 
@@ -161,14 +164,16 @@ class _Look:
 
 
 def look_into(
-    outcome: Outcome, heads: Pairs = (), text: str | None = None, prompt: str = "The", most: int = ARMS
+    outcome: Outcome, heads: Pairs = (), text: str | None = None, prompt: str | None = None, most: int = ARMS
 ) -> Iterator[float | Extras]:
     """Yield the share that is done; at last the findings in the first `most` arms."""
     import torch
 
     torch.set_num_threads(1)
-    look = _Look(outcome, heads, text or sample("short"), prompt)
+    look = _Look(outcome, heads, text or sample("short"), prompt or "The")
     every = look.arms()
+    if example := _example(every[0]):
+        look.text, look.prompt = text or example[0], prompt or example[1]
     arms = every[:most]
     _check_heads(heads, arms)
     shown = [arm for arm in arms if arm.records]
@@ -202,6 +207,15 @@ def look_into(
         absent=look.absent,
         failed=look.failed,
     )
+
+
+def _example(arm: _Arm) -> tuple[str, str] | None:
+    """An example of a synthetic task, and its beginning up to the first question; none where models read texts."""
+    try:
+        corpus = Spec.from_json(arm.spec["data"]["corpus"], arm.code)
+    except (InputError, NotApproved):  # said where its models are loaded
+        return None
+    return corpus.example() if isinstance(corpus, Synthetic) else None
 
 
 def _check_heads(heads: Pairs, arms: list[_Arm]) -> None:

@@ -124,16 +124,27 @@ def task_of(groups: Sequence[RunGroup]) -> str:
     return tasks.pop()
 
 
+def kind_of(groups: Sequence[RunGroup]) -> str:
+    """The task, or answers: of language models that were measured on generated examples."""
+    records = [record for group in groups for record in group.records]
+    answers = [any(key.endswith("/accuracy") for line in record.metrics for key in line) for record in records]
+    if task_of(groups) == "classifier" or not any(answers):
+        return task_of(groups)
+    if not all(answers):
+        raise InputError("some of these runs answer generated examples and some read texts: give runs of one kind")
+    return "answers"
+
+
 def metric_of(groups: Sequence[RunGroup], asked: str | None) -> str:
     """The figure that was asked for, else the task's main one. Losses per token of different vocabularies are not
     compared: bits per byte are."""
-    task = task_of(groups)
+    task = kind_of(groups)
     vocabularies = {_vocabulary(record) for group in groups for record in group.records}
     differ = task == "lm" and len(vocabularies) > 1
     if asked is None:
         return "bits_per_byte" if differ else FIGURES[task][0]
     if asked not in FIGURES[task]:
-        kind = "language models" if task == "lm" else "classifiers"
+        kind = {"lm": "language models", "answers": "answers to examples"}.get(task, "classifiers")
         raise InputError(f"{kind} have no {asked}: {nearest(asked, FIGURES[task])}")
     if differ and asked != "bits_per_byte":
         raise InputError(
@@ -174,8 +185,9 @@ def steps_per_epoch(record: Record) -> int | None:
     if train.get("epochs") and result.is_complete:
         return result.steps // int(train["epochs"])
     size = result.data["sets"].get("train", {})
-    if "texts" in size:
-        return math.ceil(size["texts"] / train["batch"])
+    items = size.get("texts") or size.get("examples")
+    if items:
+        return math.ceil(items / train["batch"])
     if "tokens" not in size or "source" in train["sampling"]:  # a sampling of the user's own is not loaded for this
         return None
     from headtohead.spec import Spec

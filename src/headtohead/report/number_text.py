@@ -7,14 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from headtohead.outcome.metrics import UNITS, figure_of, text_of
+from headtohead.outcome.metrics import is_share as is_share
 from headtohead.outcome.wording import is_to_come
 
 FAR = 100  # an arm this many times as far as all others is not drawn to scale
-
-
-def is_share(metric: str) -> bool:
-    """Whether a metric is shown in percent."""
-    return figure_of(metric) in ("accuracy", "macro_f1")
 
 
 def unit_of(metric: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from headtohead.data.encoded import SentenceSet
+from headtohead.data.encoded import ExampleSet, SentenceSet
 from headtohead.run.machine import keep_memory
 from headtohead.run.session import Plan
 from headtohead.spec import Spec, code_of, trust
@@ -157,11 +157,13 @@ def _evaluation_seconds(task: Task, model: nn.Module, plan: Plan) -> float:
 
 
 def _count(task: Task, name: str) -> int:
-    """The number of texts or windows of a set."""
+    """The number of texts, examples or windows of a set."""
     held = task.data.held[name]
     if isinstance(held, SentenceSet):
         return len(held.items)
     spec = task.arm.evaluate
+    if isinstance(held, ExampleSet):
+        return min(len(held), spec.windows or len(held))
     windows = -(-len(held.tokens) // (spec.stride or task.arm.model.block))
     return min(windows, spec.windows or windows)
 

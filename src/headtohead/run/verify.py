@@ -201,6 +201,8 @@ def _inconsistent(record: Record) -> str:
         means = {"loss": float(np.average(items["loss"], weights=weights))}
         if "label" in items:
             means["accuracy"] = float((items["label"] == items["predicted"]).mean())
+        if "right" in items:
+            means["accuracy"] = float(np.average(items["right"], weights=weights))
         for figure, mean in means.items():
             value = result.values.get(f"{name}/{figure}", mean)
             if value is not None and abs(value - mean) > CLOSE * max(1.0, abs(mean)):

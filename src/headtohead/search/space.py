@@ -15,7 +15,7 @@ from typing import Any
 from headtohead.errors import InputError
 from headtohead.spec import Spec, split_values
 from headtohead.training.arm import Arm, RunSpec
-from headtohead.training.tasks import task_of
+from headtohead.training.tasks import LanguageModelling, task_of
 
 MOST = 10_000  # trials
 TOGETHER = 4  # trials that TPE proposes before it gets their values: suits one, two and four cores
@@ -194,7 +194,7 @@ class Search:
                 "give a file with --validation, or split off a part with --set data.validation=0.1"
             )
         figure = task.goal[0]
-        if self.arm.task == "lm" and any(axis.path.split(".")[0] == "tokenizer" for axis in self.axes):
+        if isinstance(task, LanguageModelling) and any(axis.path.split(".")[0] == "tokenizer" for axis in self.axes):
             figure = "bits_per_byte"  # loss per token cannot be compared across vocabularies
         return f"validation/{figure}"
 

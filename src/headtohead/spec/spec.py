@@ -17,7 +17,7 @@ import hashlib
 import importlib
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import (
@@ -212,12 +212,19 @@ class Spec(abc.ABC):
 
     def set(self, path: str, value: Any) -> Self:
         """Return a copy with one setting changed. A string value is read with `parse`, unless the setting is text."""
-        name, old, rest = self._at(path)
-        if rest:
-            value = old.set(rest, value)
-        elif isinstance(value, str):
-            value = _read(value, get_type_hints(type(self))[name])
-        return dataclasses.replace(self, **{name: value})
+        return self.set_all({path: value})
+
+    def set_all(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with several settings changed at once: only the result has to fit together."""
+        changed: dict[str, Any] = {}
+        for path, value in values.items():
+            name, old, rest = self._at(path)
+            if rest:
+                value = changed.get(name, old).set(rest, value)
+            elif isinstance(value, str):
+                value = _read(value, get_type_hints(type(self))[name])
+            changed[name] = value
+        return dataclasses.replace(self, **changed)
 
     def diff(self, other: Spec) -> list[Difference]:
         """List the settings in which two specs differ, by path. Two different classes are one difference."""
@@ -369,7 +376,7 @@ def _other_values(kind: Any, value: Any) -> list[Any]:
     if kind is int:
         return [value + 1, value - 1, value * 2, value // 2]
     if kind is float:
-        return [value * 2, value / 2, value + 1, value + 0.5]
+        return [value * 2, value / 2, value + 1, value + 0.5, value / 8]
     return []
 
 

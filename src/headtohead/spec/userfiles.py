@@ -143,7 +143,8 @@ def recipe_names() -> dict[str, Path]:
     """Return the recipes of the package, and of the folder `recipes` in the current folder, by name."""
     recipes: dict[str, Path] = {}
     for base in (RECIPES, Path("recipes")):
-        files = [*sorted(base.glob("*.py")), *sorted((base / "published").glob("*.py"))] if base.is_dir() else []
+        folders = (base, base / "published", base / "tasks")
+        files = [file for folder in folders for file in sorted(folder.glob("*.py"))] if base.is_dir() else []
         recipes |= {file.relative_to(base).with_suffix("").as_posix(): file for file in files}
     return recipes
 

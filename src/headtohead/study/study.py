@@ -28,6 +28,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from headtohead.data.synthetic import Synthetic
 from headtohead.errors import InputError, nearest
 from headtohead.outcome.metrics import FIGURES, better_way, figure_of, read_amount
 from headtohead.spec import Spec
@@ -201,9 +202,13 @@ class Study:
         """The metric; the task's default if none is given."""
         if self.metric:
             return self.metric
-        if self.control.task == "classifier":
+        if self._figures != FIGURES["lm"]:
             return "test/accuracy"
         return "test/bits_per_byte" if self._changes_tokens else "test/loss"
+
+    @property
+    def _figures(self) -> tuple[str, ...]:
+        return FIGURES["answers" if isinstance(self.control.data.corpus, Synthetic) else self.control.task]
 
     @property
     def better(self) -> Literal["lower", "higher"]:
@@ -280,10 +285,10 @@ class Study:
 
     def _check_metric(self) -> None:
         figure = figure_of(self.measured)
-        known = FIGURES[self.control.task]
+        known = self._figures
         if figure not in known:
             raise InputError(f"a {task_name(self.control)} has no '{figure}': {nearest(figure, known)}")
-        if self._changes_tokens and figure in ("loss", "perplexity") and self.control.task == "lm":
+        if self._changes_tokens and figure in ("loss", "perplexity") and known == FIGURES["lm"]:
             name = self.measured.partition("/")[0]
             raise InputError(f"{figure} per token cannot be compared across vocabularies: use {name}/bits_per_byte")
 

@@ -45,8 +45,14 @@ def arm_for(
     label: str | None = None,
     settings: Sequence[str] = (),
 ) -> Arm:
-    """Return the default arm of a task with a corpus and settings."""
-    return Arm.of(task, corpus_for(data, validation, test, text, label)).settings(list(settings))
+    """Return the default arm of a task with a corpus and settings. Settings of the corpus come first, because the
+    default arm of a synthetic task depends on them."""
+    corpus = corpus_for(data, validation, test, text, label)
+    given = [(path.strip(), value.strip()) for path, equals, value in (s.partition("=") for s in settings) if equals]
+    own = {path.removeprefix("data.corpus."): value for path, value in given if path.startswith("data.corpus.")}
+    if corpus is not None:
+        corpus = corpus.set_all(own)
+    return Arm.of(task, corpus).settings(list(settings))
 
 
 def corpus_for(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.data.batches import Encoded, sentences
-from headtohead.data.encoded import TextSet
+from headtohead.data.encoded import ExampleSet, TextSet
 from headtohead.errors import InputError
 from headtohead.spec import Spec, knob
 
@@ -138,6 +138,35 @@ def evenly(count: int, wanted: int | None) -> np.ndarray:
 
 def _batches(count: int, size: int) -> list[slice]:
     return [slice(a, min(a + size, count)) for a in range(0, count, size)]
+
+
+MOST_LOGITS = 1 << 24  # at a time, 64 MB
+
+
+@torch.inference_mode()
+def answered(model: nn.Module, items: ExampleSet, spec: EvalSpec, device: str, spread: int | None = None) -> Measured:
+    """Measure the answers to generated examples: where nothing is asked, nothing counts. With `spread`, use that many
+    examples, evenly spaced."""
+    chosen = evenly(len(items), spread)[: spec.windows]
+    ids, targets = (torch.from_numpy(a[chosen]).to(device) for a in (items.examples.ids, items.examples.answers))
+    loss, right = torch.zeros(targets.shape, dtype=torch.float64), torch.zeros(targets.shape, dtype=torch.bool)
+    vocab = int(model(ids[:1]).shape[2])
+    for rows in _batches(len(chosen), max(1, min(spec.batch, MOST_LOGITS // (ids.shape[1] * vocab)))):
+        asked = targets[rows] >= 0
+        logits, answers = model(ids[rows])[asked].double(), targets[rows][asked]
+        asked = asked.cpu()
+        loss[rows][asked] = F.cross_entropy(logits, answers, reduction="none").cpu()
+        right[rows][asked] = (logits.argmax(dim=1) == answers).cpu()
+    counted = (targets >= 0).sum(dim=1).cpu().numpy()  # answers of each example
+    nats, hits = loss.sum(dim=1).numpy(), right.sum(dim=1).numpy()
+    values = {
+        "accuracy": float(hits.sum() / counted.sum()),
+        "exact_match": float((hits == counted).mean()),  # examples of which every answer is right
+        "loss": float(nats.sum() / counted.sum()),
+        "tokens": int(counted.sum()),
+    }
+    each = np.maximum(counted, 1)
+    return Measured(values, {"example": chosen, "tokens": counted, "right": hits / each, "loss": nats / each})
 
 
 @torch.inference_mode()

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from headtohead.data.batches import Batch
 from headtohead.errors import InputError
 from headtohead.model.flops import count_flops
-from headtohead.model.hooks import WEIGHTS, capture
+from headtohead.model.hooks import WEIGHTS, capture, in_order, layers_with_weights
+from headtohead.parts.sequence.mask import allowed_pairs
 from headtohead.spec.spec import Spec, is_builtin, knobs
 from headtohead.training.tasks import UNKNOWN, Task
 from headtohead.training.trainer import reseed
@@ -228,20 +229,23 @@ def _bad_layers(
 
 @torch.no_grad()
 def _saturation(first: FirstStep, model: nn.Module) -> list[float]:
-    """For each layer, the share of the rows, over all heads, whose largest weight is above the peak."""
-    few = first.few
-    real, pattern = _real(few, first.device), first.task.arm.model.widest
+    """For each block, the share of the rows, over all heads, whose largest weight is above the peak; 0 for a block
+    without attention weights."""
+    spec, few = first.task.arm.model, first.few
+    real, layers = _real(few, first.device), layers_with_weights(model)
+    shares = [0.0] * spec.layers
+    if not layers:
+        return shares
     i = torch.arange(real.shape[1], device=real.device)
-    allowed = pattern.allowed(i[None, None, :, None], i[None, None, None, :]) & real[:, None, None, :]
-    counted = (allowed.sum(dim=-1) > FEW_KEYS) & real[:, None, :]  # (B, 1, T)
-
-    def share(_inputs: Any, weights: Tensor) -> float:
-        rows = counted.expand(weights.shape[:3])  # (B, H, T)
-        return float((weights.amax(dim=-1)[rows] > PEAK).float().mean()) if bool(rows.any()) else 0.0
-
-    with capture(model.eval(), WEIGHTS, read=share) as seen:
+    with capture(model.eval(), WEIGHTS, read=lambda _inputs, weights: weights.amax(dim=-1)) as seen:
         first.task.evaluate_batch(model, few, first.device)
-    return [max(found, default=0.0) for found in seen.values()]
+    for (_, n), largest in zip(layers, in_order(model, seen), strict=True):  # (B, H, T)
+        pairs = allowed_pairs(spec.each("pattern")[n], largest.shape[1], i[None, None, :, None], i[None, None, None, :])
+        counted = ((pairs & real[:, None, None, :]).sum(dim=-1) > FEW_KEYS) & real[:, None, :]  # (B, H|1, T)
+        rows = largest[counted.expand_as(largest)]
+        if len(rows):
+            shares[n] = max(shares[n], float((rows > PEAK).float().mean()))
+    return shares
 
 
 @torch.no_grad()

@@ -1,4 +1,5 @@
-"""The two tasks, language modelling and classification: data, model, loss and evaluation of each."""
+"""The tasks, language modelling (of texts or of generated examples) and classification: data, model, loss and
+evaluation of each."""
 
 from __future__ import annotations
 
@@ -14,14 +15,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.data.batches import Batch, sentences, windows, windows_in
-from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
+from headtohead.data.encoded import (
+    EncodedExamples,
+    EncodedSentences,
+    EncodedTexts,
+    encode_examples,
+    encode_sentences,
+    encode_texts,
+)
+from headtohead.data.synthetic import Examples, Synthetic
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError, Unavailable, nearest
 from headtohead.model.init import Seeded
 from headtohead.model.transformer import Classifier, LanguageModel
 from headtohead.spec.streams import stream
 from headtohead.training.arm import Arm
-from headtohead.training.evaluate import Measured, evenly, labelled, running_text
+from headtohead.training.evaluate import EvalSpec, Measured, answered, evenly, labelled, running_text
 
 UNKNOWN = 0.2  # share of unknown tokens above which a warning is due
 
@@ -31,7 +40,7 @@ class Task(abc.ABC):
 
     goal: tuple[str, Literal["min", "max"]]  # the metric that ranks models, and whether smaller or larger is better
 
-    data: EncodedTexts | EncodedSentences
+    data: EncodedTexts | EncodedSentences | EncodedExamples
     steps_per_epoch: int
     outcomes: int  # tokens or classes that a prediction chooses from
     lengths: np.ndarray | None = None  # tokens of each training text; none for running text, which is cut into windows
@@ -123,9 +132,38 @@ class Task(abc.ABC):
         ]
 
 
-class LanguageModelling(Task):
+class Decoding(Task):
+    """A task of a language model: it predicts a token at every position that has a target."""
+
     goal = ("loss", "min")
+
+    def new_model(self, seed: int) -> LanguageModel:
+        return LanguageModel(self.arm.model, self.vocabulary.size, seed)
+
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert isinstance(model, LanguageModel)
+        return model.mean_loss(_tensor(batch.ids, device), _tensor(batch.targets, device))
+
+    def evaluate_batch(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        assert isinstance(model, LanguageModel)
+        targets = _tensor(batch.targets, device)
+        return model.token_losses(_tensor(batch.ids, device), targets)[targets >= 0]
+
+    @property
+    @abc.abstractmethod
+    def shows_targets(self) -> bool:
+        """Whether later tokens of the input show what is to be predicted."""
+
+    def model_warnings(self) -> list[str]:
+        part = self.arm.model.leaks() if self.shows_targets else None
+        if part is None:
+            return []
+        return [f"{part} shows the model the tokens it is to predict: its losses mean nothing; run h2h audit"]
+
+
+class LanguageModelling(Decoding):
     data: EncodedTexts
+    shows_targets = True
 
     def __init__(self, arm: Arm) -> None:
         super().__init__(arm)
@@ -136,16 +174,9 @@ class LanguageModelling(Task):
         self.steps_per_epoch = arm.train.sampling.steps_per_epoch(self.windows, arm.model.block, arm.train.batch)
         self.outcomes = self.vocabulary.size
 
-    def new_model(self, seed: int) -> LanguageModel:
-        return LanguageModel(self.arm.model, self.vocabulary.size, seed)
-
     def batch(self, seed: int, step: int) -> Batch:
         starts = self.arm.train.sampling.starts(self.windows, self.arm.train.batch, self.order(seed), step)
         return windows(self.data.train.tokens, starts, self.arm.model.block)
-
-    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
-        assert isinstance(model, LanguageModel)
-        return model.mean_loss(_tensor(batch.ids, device), _tensor(batch.targets, device))
 
     def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
         assert isinstance(model, LanguageModel)
@@ -155,20 +186,62 @@ class LanguageModelling(Task):
             spec = dataclasses.replace(spec, stride=None, windows=None)
         return running_text(model, text, spec, block, device, self.spread(name, last))
 
-    def evaluate_batch(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
-        assert isinstance(model, LanguageModel)
-        return model.token_losses(_tensor(batch.ids, device), _tensor(batch.targets, device))
-
     def sample(self, name: str, count: int) -> Batch:
         tokens, block = self.data.held[name].tokens, self.arm.model.block
         block = min(block, len(tokens) - 1)  # the text may be shorter than one window
         return windows(tokens, evenly(len(tokens) - block, count), block)
 
-    def model_warnings(self) -> list[str]:
-        part = self.arm.model.leaks()
-        if part is None:
-            return []
-        return [f"{part} shows the model the tokens it is to predict: its losses mean nothing; run h2h audit"]
+
+class Answering(Decoding):
+    """A language model on generated examples. An example is a window, and only its answers are predicted."""
+
+    data: EncodedExamples
+
+    def __init__(self, arm: Arm) -> None:
+        super().__init__(arm)
+        self.data = encode_examples(arm.data, arm.tokenizer)
+        name, longest = arm.data.corpus.name, max(s.examples.ids.shape[1] for s in self.data.held.values())
+        if longest > arm.model.block:
+            raise InputError(
+                f"{name} has examples of {longest} symbols and model.block is {arm.model.block}: "
+                f"set model.block={longest}"
+            )
+        if (arm.evaluate.stride, arm.evaluate.count) != (EvalSpec().stride, EvalSpec().count):
+            raise InputError(f"{name} has examples, not windows: leave out evaluate.stride and evaluate.count")
+        if self.data.train is None and arm.train.steps is None:
+            raise InputError(
+                f"{name} has new examples in every step and no epochs: set train.steps, or data.corpus.examples=10000"
+            )
+        self.steps_per_epoch = math.ceil(len(self.data.train or ()) / arm.train.batch)
+        self.outcomes = self.vocabulary.size
+
+    @property
+    def shows_targets(self) -> bool:
+        return self.data.held["validation"].examples.are_shown
+
+    def batch(self, seed: int, step: int) -> Batch:
+        train = self.arm.train
+        if self.data.train is None:
+            return _asked(self.data.batch(train.batch, self.order(seed), step))
+        which = train.sampling.texts(len(self.data.train), train.batch, self.order(seed), step)
+        return _asked(self.data.train.examples[which])
+
+    def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
+        items = self.data.train if name == "train" else self.data.held[name]
+        assert items is not None
+        return answered(model, items, self.arm.evaluate, device, self.spread(name, last))
+
+    def sample(self, name: str, count: int) -> Batch:
+        held = self.data.held[name]
+        return _asked(held.examples[evenly(len(held), count)])
+
+    def sets(self, tests: bool) -> list[str]:
+        """Return the names of the sets to evaluate. New examples in every step are no set."""
+        return [name for name in super().sets(tests) if name != "train" or self.data.train is not None]
+
+
+def _asked(examples: Examples) -> Batch:
+    return Batch(examples.ids, examples.answers)
 
 
 class Classification(Task):
@@ -216,7 +289,7 @@ def _tensor(array: np.ndarray, device: str) -> Tensor:
 
 def task_of(arm: Arm) -> Task:
     """Read and encode the arm's data, and return its task. Refuses a model that this machine cannot hold."""
-    task = LanguageModelling(arm) if arm.task == "lm" else Classification(arm)
+    task: Task = Classification(arm) if arm.task == "classifier" else _decoding(arm)
     needed = BYTES_PER_WEIGHT * arm.model.least_weights(task.vocabulary.size)
     if needed > memory():
         raise Unavailable(
@@ -224,6 +297,10 @@ def task_of(arm: Arm) -> Task:
             "make model.width, model.layers or the vocabulary smaller"
         )
     return task
+
+
+def _decoding(arm: Arm) -> Task:
+    return Answering(arm) if isinstance(arm.data.corpus, Synthetic) else LanguageModelling(arm)
 
 
 BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, and one number of the optimizer

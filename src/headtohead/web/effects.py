@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from headtohead.data.encoded import TextSet
+from headtohead.data.encoded import ExampleSet, TextSet
 from headtohead.errors import InputError
 from headtohead.interpret.surgery import ITEMS, Operation, changed_copy, effect, item_losses
 from headtohead.training.tasks import Task
@@ -47,6 +47,8 @@ def tell_effect(models: Models, side: Side, on: str, tell: Tell, stop: threading
 def set_size(task: Task, name: str) -> int:
     """The number of windows or texts of a set that an evaluation at the end of training reads."""
     held: Any = task.data.held[name]
+    if isinstance(held, ExampleSet):
+        return len(held)
     if not isinstance(held, TextSet):
         return len(held.items)
     spec = task.arm.evaluate

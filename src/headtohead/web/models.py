@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 
-from headtohead.data.encoded import TextSet
+from headtohead.data.encoded import ExampleSet, TextSet
 from headtohead.display.generation import pieces
 from headtohead.errors import InputError
 from headtohead.interpret.bins import bin_edges, binned
@@ -26,7 +26,7 @@ from headtohead.interpret.generate import Decoding, next_tokens
 from headtohead.interpret.maps import Maps, attention
 from headtohead.interpret.score import classify, score
 from headtohead.interpret.summary import numbers
-from headtohead.interpret.surgery import Operation, changed_copy, sampling_task
+from headtohead.interpret.surgery import Operation, changed_copy, heads_of, sampling_task
 from headtohead.run.load import Trained, load_trained
 from headtohead.run.store import Record
 from headtohead.training.tasks import Task
@@ -117,8 +117,10 @@ class Models:
                 "title": maps.name,
                 "step": maps.step,
                 "task": maps.task,
-                "layers": arm.model.layers,
-                "heads": arm.model.heads,
+                "layers": arm.model.depth,
+                "heads": maps.weights.shape[1],
+                "mapped": list(maps.layers),  # the layers of the rows below
+                "without": {str(layer): mixer for layer, mixer in maps.without},
                 "block": arm.model.block,
                 "tokens": list(maps.tokens[: maps.real]),
                 "cut": maps.cut,
@@ -164,11 +166,11 @@ class Models:
         trained = self.trained(side)
         model = trained.spec.arm.model
         read = min(model.block, len(text.encode()))  # no token is shorter than a byte
-        if model.layers * model.heads * read**2 * 4 > MOST_BYTES:
+        if model.depth * model.heads * read**2 * 4 > MOST_BYTES:
             read = min(model.block, trained.vocabulary.count(text))
-        if model.layers * model.heads * read**2 * 4 > MOST_BYTES:
+        if model.depth * model.heads * read**2 * 4 > MOST_BYTES:
             raise InputError(
-                f"the maps of {model.layers * model.heads} heads on {read:,} tokens need more than "
+                f"the maps of {model.depth * model.heads} heads on {read:,} tokens need more than "
                 f"{MOST_BYTES // 2**30} GB: give a shorter text"
             )
         return self.maps.get((weights_key(side), side.operations, text), lambda: attention(trained, text))
@@ -181,8 +183,12 @@ class Models:
         task = self.task(trained)
         name = first_set(task)
         held: Any = task.data.held[name]
-        one = isinstance(held, TextSet)
-        ids = held.tokens[: trained.spec.arm.model.block] if one else held.items.tokens[: held.items.offsets[1]]
+        if isinstance(held, ExampleSet):
+            ids = held.examples.ids[0]
+        elif isinstance(held, TextSet):
+            ids = held.tokens[: trained.spec.arm.model.block]
+        else:
+            ids = held.items.tokens[: held.items.offsets[1]]
         return {"set": name, "text": trained.vocabulary.decode(ids.astype(np.int64).tolist())}
 
     def task(self, trained: Trained) -> Task:
@@ -214,16 +220,19 @@ class Models:
 
 def read_operations(text: str, trained: Trained) -> list[Operation]:
     """The operations on heads of a model that the page names."""
-    model = trained.spec.arm.model
+    layers = heads_of(trained.model)
     found: list[Operation] = []
     for part in filter(None, text.split(",")):
         match = OPERATION.fullmatch(part)
         if match is None or (match[1] == "swap") != (match[4] is not None) or len(found) >= MOST_OPERATIONS:
             raise InputError(f"'{part[:40]}' is no operation on a head: undo all, and choose again")
         layer, head, other = int(match[2]), int(match[3]), None if match[4] is None else int(match[4])
-        if layer >= model.layers or max(head, other or 0) >= model.heads:
+        if layer not in layers or max(head, other or 0) >= layers[layer].heads:
             raise InputError(
-                f"there is no head {part.partition(':')[2]}: the model has {model.layers} layers of {model.heads} heads"
+                f"the output of head {part.partition(':')[2]} cannot be changed: layers {', '.join(map(str, layers))} "
+                f"put out {max(dims.heads for dims in layers.values())} heads"
+                if layers
+                else "this model puts out no heads that could be changed: undo all"
             )
         found.append(Operation(part, layer, head, average=match[1] == "average", other=other))
     return found

@@ -1,4 +1,4 @@
-"""Multi-head attention, the default mixer.
+"""Multi-head attention, the default mixer, and the base of mixers with the same projections.
 
     a_ij = softmax_j( scale · <rotate(q_i, i), rotate(k_j, j)> / sqrt(d) + bias(q, k, i, j) )   over j allowed and kept
     out  = fuse( a · v )
@@ -8,6 +8,8 @@ Shapes: B texts, T tokens (Tq queries, Tk keys), H heads, d width of a head, D =
 
 from __future__ import annotations
 
+import abc
+import dataclasses
 from typing import ClassVar
 
 import torch
@@ -21,6 +23,7 @@ from headtohead.parts.positions import LayerHooks
 from headtohead.parts.sequence.mask import Mask
 from headtohead.parts.sequence.memo import Memo
 from headtohead.parts.sequence.state import LayerCache
+from headtohead.spec import Dims
 
 
 class Attention(Mixer):
@@ -38,12 +41,15 @@ class Attention(Mixer):
         return MultiHead(layer)
 
 
-class MultiHead(Attend):
-    """Multi-head, grouped-query (1 < kv_heads < heads) or multi-query (kv_heads = 1) attention."""
+class Projected(Attend):
+    """Base of mixers with one query for each head, and one key and value for each group of heads. Subclasses write
+    `read`."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: Layer, outputs: Dims | None = None) -> None:
+        """`outputs` are the number and width of the heads that `read` returns, if they differ from those of queries."""
         d, H, kv_heads, biases = layer.dims.head_width, layer.dims.heads, layer.kv_heads, layer.biases
         super().__init__(layer, d)
+        self.outputs = outputs or layer.dims
         self.q = nn.Linear(layer.dims.width, H * d, bias=biases.q)
         self.k = nn.Linear(layer.dims.width, kv_heads * d, bias=biases.k)
         self.v = nn.Linear(layer.dims.width, kv_heads * d, bias=biases.v)
@@ -51,22 +57,28 @@ class MultiHead(Attend):
             self.q_norm, self.k_norm = layer.qk_norm.build(d), layer.qk_norm.build(d)
         self.convolve = layer.convolution.build(layer, "B", (H + 2 * kv_heads) * d)
         self.values = layer.values.build(layer)
-        self.gate = layer.gate.build(layer)
+        self.gate = layer.gate.build(dataclasses.replace(layer, dims=self.outputs))
         with layer.seeded("fuse"):
-            self.fuse = layer.fusion.build(layer.dims, layer.n)
+            self.fuse = layer.fusion.build(self.outputs, layer.n)
         self.out = nn.Linear(H * d, layer.dims.width, bias=biases.out)
         self.out.into_residual = True  # type: ignore[assignment]
         self.head_width = d
         self.head_counts = [H, kv_heads, kv_heads]  # of q, k and v
 
+    @abc.abstractmethod
+    def read(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, position: LayerHooks) -> Tensor:
+        """Return the outputs of the heads for rotated q (B, H, Tq, d), k and v (B, Hkv, Tk, d)."""
+
     def forward(self, x: Tensor, mask: Mask, position: LayerHooks, cache: LayerCache | None, memo: Memo) -> Tensor:
         q, k, v = self._project(x, mask, cache)
         q = position.rotate(self.q_norm(q), mask.i)  # (B, H, Tq, d)
         k = position.rotate(self.k_norm(k), mask.i)  # (B, Hkv, Tq, d)
+        if memo.values is None:
+            memo.values = v
         v = self.values(v, memo)
         if cache is not None:
             k, v = cache.extend(k, v)  # (B, Hkv, Tk, d)
-        o = self.attend(q, k, v, mask, position)  # (B, H, Tq, d)
+        o = self.read(q, k, v, mask, position)  # (B, H, Tq, d)
         o = self.gate(self.fuse(o, mask.keep), x, mask)
         if x.dim() == 3:
             return self.out(o.transpose(1, 2).flatten(2))  # (B, Tq, D)
@@ -90,6 +102,13 @@ class MultiHead(Attend):
         else:
             heads = qkv.view(*qkv.shape[:2], -1, self.head_width).transpose(1, 2)
         return heads.split_with_sizes(self.head_counts, 1)
+
+
+class MultiHead(Projected):
+    """Multi-head, grouped-query (1 < kv_heads < heads) or multi-query (kv_heads = 1) attention."""
+
+    def read(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, position: LayerHooks) -> Tensor:
+        return self.attend(q, k, v, mask, position)
 
 
 def _joined(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor | None]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.parts.layer import Layer
+from headtohead.parts.mixers.decay import decays_within
 from headtohead.parts.mixers.mixer import Mixer, MixerHooks
 from headtohead.parts.patterns import Pattern
 from headtohead.parts.positions import LayerHooks
@@ -112,6 +113,11 @@ def joined(o: Tensor) -> Tensor:
     return o.transpose(1, 2).flatten(2)
 
 
+def repeated(x: Tensor, count: int) -> Tensor:
+    """Repeat each head of x (B, H, T, …) for `count` heads that follow each other."""
+    return x if count == 1 else x.repeat_interleave(count, dim=1)
+
+
 def kept(x: Tensor, keep: Tensor | None) -> Tensor:
     """Set x (B, H, T, …) to zero at padding."""
     return x if keep is None else x * keep.view(len(keep), 1, -1, *[1] * (x.dim() - 3))
@@ -141,24 +147,22 @@ def scan(
     if g is None:
         o, news = (q @ k.transpose(-1, -2)).tril() @ v, k.transpose(-1, -2) @ v
     else:
-        total = in_chunks(g, chunk).cumsum(dim=-2)  # (B, H, N, C, 1 or dk): the decay since the chunk began
-        o = _by_pairs(q, k, v, total) if total.shape[-1] == 1 else _by_halves(q, k, v, total)
-        last = total[..., -1:, :]
-        news = (k * (last - total).exp()).transpose(-1, -2) @ v
-        moves, q = last.exp().transpose(-1, -2).unbind(dim=2), q * total.exp()
+        g = in_chunks(g, chunk)  # (B, H, N, C, 1 or dk)
+        if g.shape[-1] == 1:
+            between, since, until = decays_within(g[..., 0])
+            o = (q @ k.transpose(-1, -2) * between) @ v
+        else:
+            total = g.cumsum(dim=-2)  # since the chunk began
+            since, until = total.exp(), (total[..., -1:, :] - total).exp()
+            o = _by_halves(q, k, v, total)
+        news = (k * until).transpose(-1, -2) @ v
+        moves, q = since[..., -1:, :].transpose(-1, -2).unbind(dim=2), q * since
     before = []  # the state before each chunk
     for new, move in zip(news.unbind(dim=2), moves, strict=True):  # indexing would cost quadratic time in backward
         before.append(state)
         state = new + (state if move is None else state * move)
     o = o + q @ torch.stack(before, dim=2)
     return o.flatten(2, 3)[:, :, :T], state
-
-
-def _by_pairs(q: Tensor, k: Tensor, v: Tensor, total: Tensor) -> Tensor:
-    """Return Σ_j≤i exp(total_i − total_j) (q_i · k_j) v_j in each chunk, for one decay per head: total (…, C, 1)."""
-    later = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
-    between = (total - total.transpose(-1, -2)).masked_fill(later, -torch.inf)  # before exp, which would overflow
-    return (q @ k.transpose(-1, -2) * between.exp()) @ v
 
 
 def _by_halves(q: Tensor, k: Tensor, v: Tensor, total: Tensor) -> Tensor:

@@ -260,7 +260,7 @@ class Page {
       replace(this.facts, dataFacts(answer.data));
     }
     if (answer.data) {
-      const figures = this.there.figures[this.state.task];
+      const figures = this.there.figures[answer.data.guess ? "answers" : this.state.task]; // generated examples have a guess
       const names = new Set(["test", ...Object.keys(answer.data.sets).filter((name) => name !== "train")]);
       replace(this.sets, [...names].flatMap((name) => figures.map((figure) => h("option", { value: `${name}/${figure}` }))));
     }

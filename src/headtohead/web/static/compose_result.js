@@ -98,7 +98,9 @@ function planLines(lines) {
 // What was read: tokens and classes of each set.
 export function dataFacts(data) {
   if (!data) return null;
-  const sets = Object.entries(data.sets).map(([name, set]) => `${name} ${set.texts === undefined ? "" : `${whole(set.texts)} texts, `}${whole(set.tokens)} tokens`);
+  const size = (set) => set.examples !== undefined ? (set.examples === null ? "new examples in every step" : `${whole(set.examples)} examples`)
+    : `${set.texts === undefined ? "" : `${whole(set.texts)} texts, `}${whole(set.tokens)} tokens`;
+  const sets = Object.entries(data.sets).map(([name, set]) => `${name} ${size(set)}`);
   const train = data.sets.train;
   const classes = train && train.classes ? Object.entries(train.classes).map(([label, count]) => `${label} ${whole(count)}`) : [];
   return h("div", { class: "facts" },

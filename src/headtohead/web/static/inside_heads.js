@@ -14,6 +14,8 @@ export const same = (a, b) => a.tokens.length === b.tokens.length && a.tokens.ev
 
 const LONG = 128; // tokens; the weights of a longer text are small, and get the whole scale
 const fits = (page, tokens) => page.state.scale === "fit" || (page.state.scale === "" && tokens > LONG);
+const has = (a, layer, head) => Boolean(a) && a.mapped.includes(layer) && head < a.heads; // whether there is a map
+const silence = (a, layer) => (a ? `${a.without[layer]} computes no attention weights.` : "");
 const end = (top) => (top === 1 ? "1" : `${top.toPrecision(1)} or more`);
 
 // Why there is no difference between two answers; empty if there is one.
@@ -47,7 +49,8 @@ export function headsView(page) {
       return;
     }
     const [layers, heads] = [0, 1].map((n) => Math.max(...found.filter(Boolean).map((a) => (n ? a.heads : a.layers))));
-    if (drawn !== `${layers} ${heads}`) build(layers, heads);
+    const shape = [layers, heads, ...found.map((a) => a && a.mapped.join(","))].join(" ");
+    if (drawn !== shape) build(layers, heads, shape);
     const why = apart(...found);
     note.textContent = [why, ...cutNotes(found)].filter(Boolean).join(" ");
     const cells = found.map((a) => a && bytes(a.cells));
@@ -61,13 +64,15 @@ export function headsView(page) {
     enlarged.show(found);
   }
 
-  function build(layers, heads) {
-    drawn = `${layers} ${heads}`;
+  function build(layers, heads, shape) {
+    drawn = shape;
     cards = [];
     replace(grid);
     for (let layer = 0; layer < layers; layer++) {
       const place = h("div", { class: "heads" });
-      for (let head = 0; head < heads; head++) {
+      const mapped = answers.some((a) => a && a.mapped.includes(layer));
+      if (!mapped) place.append(h("p", { class: "quiet" }, silence(answers.find((a) => a && layer < a.layers), layer)));
+      for (let head = 0; mapped && head < heads; head++) {
         const canvases = [0, 1, 2].map(() => h("canvas", { width: 1, height: 1, "aria-hidden": "true" }));
         const badge = h("span", { class: "badge" });
         const open = button(null, () => page.change({ head: page.state.head === `${layer}.${head}` ? "" : `${layer}.${head}`, region: "" }), { class: "head", "aria-expanded": "false" });
@@ -82,18 +87,20 @@ export function headsView(page) {
   function paintCard({ layer, head, canvases, open }, cells, why, top) {
     const of = (n) => {
       const a = answers[n];
-      if (!a || layer >= a.layers || head >= a.heads) return null;
+      if (!has(a, layer, head)) return null;
       const size = a.edges.length - 1;
-      const start = (layer * a.heads + head) * size * size;
-      return { size, cells: cells[n].subarray(start, start + size * size), numbers: a.numbers[layer][head] };
+      const row = a.mapped.indexOf(layer);
+      const start = (row * a.heads + head) * size * size;
+      return { size, cells: cells[n].subarray(start, start + size * size), numbers: a.numbers[row][head] };
     };
     const both = [of(0), of(1)];
     both.forEach((one, n) => {
       canvases[n].hidden = !one;
       if (one) paintCells(canvases[n], one.cells, one.size, top);
     });
-    canvases[2].hidden = Boolean(why);
-    if (!why) paintCellDifference(canvases[2], both[0].cells, both[1].cells, both[0].size, top);
+    const compared = !why && both.every(Boolean);
+    canvases[2].hidden = !compared;
+    if (compared) paintCellDifference(canvases[2], both[0].cells, both[1].cells, both[0].size, top);
     const said = both.map((one, n) => one && `${page.names()[n]}: entropy ${number(one.numbers.entropy, 2)} nats, distance ${number(one.numbers.distance, 1)} tokens`);
     open.setAttribute("aria-label", `Head ${layer}.${head}. ${said.filter(Boolean).join("; ")}. Enlarge`);
     open.title = said.filter(Boolean).join("\n");
@@ -101,7 +108,7 @@ export function headsView(page) {
 
   function figure(why) {
     const rows = [];
-    answers.forEach((a, n) => a && a.numbers.forEach((layer, l) => layer.forEach((m, k) => rows.push([page.names()[n], a.step, l, k, ...Object.keys(MEASURES).map((key) => m[key])]))));
+    answers.forEach((a, n) => a && a.numbers.forEach((layer, l) => layer.forEach((m, k) => rows.push([page.names()[n], a.step, a.mapped[l], k, ...Object.keys(MEASURES).map((key) => m[key])]))));
     grid.figureData = { columns: ["side", "step", "layer", "head", ...Object.keys(MEASURES)], rows };
     grid.setAttribute("aria-label", `Attention maps of all heads${why ? "" : ", with the difference left − right"}`);
   }
@@ -191,7 +198,7 @@ function enlargedView(page) {
     const others = [...Array(most).keys()].filter((n) => n !== head);
     replace(swap, others.map((n) => h("option", { value: n }, `${layer}.${n}`)));
     swap.disabled = swapButton.disabled = !others.length;
-    const asked = found.map((a, n) => a && layer < a.layers && head < a.heads ? look("api/inside/head/look", { ...page.side(n), text: page.text(), layer, head, region: page.state.region }) : null);
+    const asked = found.map((a, n) => has(a, layer, head) ? look("api/inside/head/look", { ...page.side(n), text: page.text(), layer, head, region: page.state.region }) : null);
     const got = await Promise.allSettled(asked);
     if (mine !== turn) return;
     const failed = got.find((one) => one.status === "rejected");
@@ -289,7 +296,7 @@ function enlargedView(page) {
   }
 
   function table(layer, head) {
-    const rows = answers.map((a, n) => a && layer < a.layers && head < a.heads && [page.names()[n], ...Object.keys(MEASURES).map((key) => number(a.numbers[layer][head][key], 3))]).filter(Boolean);
+    const rows = answers.map((a, n) => has(a, layer, head) && [page.names()[n], ...Object.keys(MEASURES).map((key) => number(a.numbers[a.mapped.indexOf(layer)][head][key], 3))]).filter(Boolean);
     replace(measures, h("div", { class: "wide" }, h("table", null, h("caption", { class: "quiet" }, "This head in numbers, over all queries with more than one key"),
       h("thead", null, h("tr", null, h("th", { scope: "col" }, ""), Object.values(MEASURES).map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", null, rows.map((row) => h("tr", null, row.map((value, n) => h(n ? "td" : "th", n ? null : { scope: "row" }, value))))))));
