@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from headtohead import LanguageModel, ModelSpec, NoPosition, families
 from headtohead.model.cache import Cache
 from headtohead.model.state_bytes import state_bytes
-from headtohead.parts.mixers import forgetting, gated_linear, linear, retention
+from headtohead.parts.mixers import delta, forgetting, gated_delta, gated_linear, linear, retention
 from headtohead.spec import is_builtin
 
 HERE = Path(__file__).resolve().parents[1]
@@ -186,6 +186,19 @@ def _no_decay(theirs: Any, q: Tensor, k: Tensor, v: Tensor, state: None) -> tupl
     return theirs(_turned(q), _turned(k), _turned(v), scale=1.0).transpose(1, 2), None
 
 
+def _delta(theirs: Any, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: None) -> tuple[Tensor, Any]:
+    assert state is None
+    return theirs(q * q.shape[-1] ** 0.5, k, v, beta)
+
+
+def _gated_delta(
+    theirs: Any, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor, state: None
+) -> tuple[Tensor, Any]:
+    assert state is None
+    o, last = theirs(*map(_turned, (q * q.shape[-1] ** 0.5, k, v, g, beta)))
+    return o.transpose(1, 2), last
+
+
 def _forgetting_attend(theirs: Any, _layer: Any, q: Tensor, k: Tensor, v: Tensor, _mask: Any, position: Any) -> Tensor:
     sums = position.sums
     g = sums.diff(dim=-1, prepend=sums.new_zeros(*sums.shape[:2], 1))
@@ -199,6 +212,11 @@ def contenders() -> tuple[list[Contender], list[str]]:
         lambda: Swapped("LinearAttention", "linear_attn", "naive_chunk_linear_attn", linear, "scan", _no_decay),
         lambda: Swapped("Retention", "simple_gla", "naive_chunk_simple_gla", retention, "scan", _recurrence),
         lambda: Swapped("GatedLinear", "gla", "naive_recurrent_gla", gated_linear, "scan", _recurrence),
+        lambda: Swapped("DeltaNet", "delta_rule", "delta_rule_chunkwise", delta, "delta_scan", _delta),
+        lambda: Swapped(
+            *("GatedDelta", "gated_delta_rule", "naive_chunk_gated_delta_rule"),
+            *(gated_delta, "delta_scan", _gated_delta),
+        ),
         lambda: Swapped(
             *("Forgetting", "forgetting_attn", "naive_forgetting_attn"),
             *(forgetting.ForgettingHeads, "attend", _forgetting_attend),
