@@ -122,6 +122,41 @@ def attacks(results: JSON) -> str:
     return f"{table(['suite', 'version 0.1', 'now', 'measured'], rows)}\n\n{said}"
 
 
+def mixers(results: JSON) -> str:
+    """`benchmarks/measure/mixers.py`: time, memory and generation speed of each mixer by length."""
+    lengths = [str(n) for n in results["lengths"]]
+    shown = [lengths[0], lengths[len(lengths) // 2], lengths[-1]]
+    rows = []
+    for r in results["rows"]:
+        grows = "" if r["exponent"] is None else f"{r['exponent']:.2f}"
+        rows.append(
+            [
+                r["name"] if r["library"] == "headtohead" else f"{r['name']} ({r['library']})",
+                *(_at(r["step_ms"], n, lambda pair: f"{pair[0]:,.0f}") for n in shown),
+                grows,
+                _at(r["peak_mb"], shown[-1], lambda mb: f"{mb:,.0f}"),
+                *(_at(r["tokens_per_second"], n, lambda speed: f"{speed:,.0f}") for n in (shown[0], shown[-1])),
+                r["state"],
+            ]
+        )
+    tokens = [f"{int(n):,} tokens" for n in shown]
+    head = [
+        *("mixer", *(f"ms a step, {n}" for n in tokens), "growth"),
+        *(f"peak MB, {tokens[-1]}", *(f"tokens a second, {n}" for n in (tokens[0], tokens[-1])), "state"),
+    ]
+    absent = f" Not measured: {'; '.join(results['missing'])}." if results["missing"] else ""
+    said = (
+        f"`{results['command']}`, {results['machine']}, {results['date']}; {results['rounds']} rounds, load average "
+        f"{results['load']}; the fastest step of all rounds, in processor time. Growth is the power of the length by "
+        f"which a step grows at the three longest texts.{absent}"
+    )
+    return f"{table(head, rows)}\n\n{said}"
+
+
+def _at(values: JSON, length: str, write: Callable[[Any], str]) -> str:
+    return write(values[length]) if length in values else ""
+
+
 # any other file in benchmarks/measured is a plain table
 KINDS: dict[str, Callable[..., str]] = {
     "steps": steps,
@@ -129,4 +164,5 @@ KINDS: dict[str, Callable[..., str]] = {
     "generation": generation,
     "verdict": verdict,
     "attacks": attacks,
+    "mixers": mixers,
 }
