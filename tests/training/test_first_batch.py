@@ -287,6 +287,24 @@ def test_rows_with_few_keys_may_be_sharp(text: Path) -> None:
     assert about(lm(text, LARGE, "model.pattern=Causal() & Local(5)"), "attention rows")
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (["model.mixer=LinearAttention + Attention"], "layer 1 "),
+        (["model.pattern=(Causal & Local(4)) + Causal"], "layer 1 "),
+        (["model.pattern=Causal & PerHead((Local(4), Causal))"], "layers 0, 1 "),
+        (["model.loops.times=2"], "layers 0, 1 "),
+    ],
+)
+def test_saturated_layers_are_named_by_their_own_patterns(settings: list[str], named: str, text: Path) -> None:
+    (line,) = about(lm(text, LARGE, "model.layers=2", *settings), "attention rows")
+    assert f"attention rows of {named}" in line
+
+
+def test_models_without_attention_have_no_saturated_rows(text: Path) -> None:
+    assert about(lm(text, LARGE, "model.layers=2", "model.mixer=LinearAttention"), "attention rows") == []
+
+
 def test_the_warning_suggests_the_default_of_a_bad_knob(text: Path) -> None:
     (line,) = lm(text, "model.position=Alibi(slope=9)")
     assert line.startswith("100% of the attention rows of layer 0 put")

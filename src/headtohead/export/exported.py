@@ -142,7 +142,8 @@ def _own(trained: Trained) -> Written:
     spec, ours, task = trained.spec.arm.model, trained.model.state_dict(), trained.task
     template = (Path(__file__).parent / CODE).read_text(encoding="utf-8")
     unused = "pooling" if task == "lm" else ""
-    parts = [p for f in dataclasses.fields(spec) if f.name != unused for p in _parts(getattr(spec, f.name))]
+    fields = [f for f in dataclasses.fields(spec) if f.name != unused and not f.metadata.get("later")]
+    parts = [p for f in fields for p in _parts(getattr(spec, f.name))]
     before, _, after = template.partition(MARK)
     after = after.partition("\n")[2]
     code = f"{before}# -- parts of the model, copied from their files\n\n{bundled(parts, template)}\n{after}"

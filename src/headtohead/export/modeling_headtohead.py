@@ -49,6 +49,9 @@ class Part:
         vars(self).update(knobs)
 
 
+Layer = Any  # parts name it in signatures only
+
+
 def from_json(data: Any) -> Any:
     """A part or a group of settings, from its JSON."""
     if not isinstance(data, dict):
