@@ -94,11 +94,14 @@ from headtohead.parts.layer import Layer as Layer
 from headtohead.parts.mixers.attend import Attend as Attend
 from headtohead.parts.mixers.attention import Attention as Attention
 from headtohead.parts.mixers.convolution import ConvolutionMixer as ConvolutionMixer
+from headtohead.parts.mixers.delta import DeltaNet as DeltaNet
 from headtohead.parts.mixers.differential import Differential as Differential
 from headtohead.parts.mixers.forgetting import Forgetting as Forgetting
+from headtohead.parts.mixers.gated_delta import GatedDelta as GatedDelta
 from headtohead.parts.mixers.gated_linear import GatedLinear as GatedLinear
 from headtohead.parts.mixers.latent import Latent as Latent
 from headtohead.parts.mixers.linear import LinearAttention as LinearAttention
+from headtohead.parts.mixers.mamba2 import Mamba2 as Mamba2
 from headtohead.parts.mixers.mixer import Mixer as Mixer
 from headtohead.parts.mixers.mixer import MixerHooks as MixerHooks
 from headtohead.parts.mixers.recurrent import Recurrent as Recurrent
