@@ -25,6 +25,7 @@ class Insides:
     lm: str  # a study: the arms Learned and Rope, seeds 0 and 1
     classifier: str  # a study with the same arms and seed 0
     long: Record  # a single run with a block of 256
+    mixed: Record  # a single run with linear attention in its first layer
     bad: dict[str, Record]  # single runs, by what is wrong with them
 
 
@@ -55,6 +56,8 @@ def _made(folder: Path) -> Insides:
     classifier = Arm.of("classifier", Files(path=str(table))).settings([*SMALL, *TWO, "train.steps=6"])
     carried(study(text, control=classifier, seeds=2, vary=vary, name="moods"), home)
     long = trained_record(run_on(text, *TWO, "model.block=256", "train.steps=2", "evaluate.windows=2"), home)
+    mixer = "model.mixer=LinearAttention + Attention"
+    mixed = trained_record(run_on(text, *TWO, mixer, "train.steps=2", "evaluate.windows=2"), home)
     bad = {}
     for seed, what in enumerate(("no weights", "damaged", "unfinished", "no vocabulary", "no spec"), 1):
         bad[what] = trained_record(run_on(text, "train.steps=1", "evaluate.windows=2", seed=seed), home)
@@ -63,4 +66,4 @@ def _made(folder: Path) -> Insides:
     (bad["unfinished"].folder / "result.json").unlink()
     (bad["no vocabulary"].folder / "tokenizer.json").unlink()
     (bad["no spec"].folder / "run.json").write_text(json.dumps({"arm": 3}))
-    return Insides(home, "pair", "moods", long, bad)
+    return Insides(home, "pair", "moods", long, mixed, bad)

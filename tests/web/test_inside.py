@@ -148,6 +148,22 @@ def test_a_long_text_is_binned_and_a_region_is_exact(server: Served, insides: In
     np.testing.assert_allclose(rows[100, 5:21], exact[:2].reshape(2, 16, 2).sum(axis=2).mean(axis=0), atol=1e-6)
 
 
+def test_layers_without_maps_are_named(server: Served, insides: Insides):
+    run = {"study": "", "arm": insides.mixed.id, "seed": 0, "text": TEXT[:14]}
+    found = asked(server, "side", **run)
+    assert (found["layers"], found["mapped"], found["without"]) == (2, [1], {"0": "LinearAttention"})
+    n = len(found["tokens"])
+    cells = unpacked(found["cells"], "u1").reshape(1, 2, n, n)
+    one = asked(server, "head", **run, layer=1, head=0)
+    weights = unpacked(one["weights"], "<f4").reshape(n, n)
+    np.testing.assert_allclose((cells[0, 0] / 255) ** 2, weights, atol=0.005)
+    status, answer, _ = server.request("/api/inside/head/look", {**run, "layer": 0, "head": 0})
+    assert status == 400
+    assert "layer 0 is LinearAttention, which computes no attention weights" in answer["error"]
+    silenced = asked(server, "side", **run, operations="silence:0.1")
+    assert silenced["says"] != found["says"], "heads of linear attention can be silenced"
+
+
 def test_a_short_question_may_be_in_the_address(server: Served):
     status, answer, _ = server.request("/api/inside/side/look?study=pair&arm=Rope&seed=1&step=3&text=the%20union")
     assert status == 200

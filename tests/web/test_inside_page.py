@@ -146,6 +146,19 @@ def test_runs_that_cannot_be_shown_say_why(browser, server: Served, insides: Ins
         shown(page, "one side cannot be shown", "section[aria-label=Heads]")
 
 
+def test_a_layer_without_maps_says_why(browser, server: Served, insides: Insides):
+    run = insides.mixed.id
+    with opened(browser, server, f"?runs=1&left={run}&right={insides.long.id}&head=1.0&text={TEXT}") as page:
+        page.get_by_role("button", name="Head 1.0").wait_for()
+        page.locator("canvas.map").first.wait_for()
+        assert page.get_by_role("button", name="Head 0.0").count() == 1, "the right model has maps of layer 0"
+    with opened(browser, server, f"?runs=1&left={run}&right={run}&text={TEXT}") as page:
+        shown(page, "LinearAttention computes no attention weights", "[data-layer='0']")
+        assert page.get_by_role("button", name="Head 0.0").count() == 0
+        rows = figure(page, "heads")["rows"]
+        assert {row[2] for row in rows} == {1}
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_long_text_is_binned_and_zoomed_on_a_phone(browser, server: Served, insides: Insides, dark: bool):
     text = "the+people+of+this+union+" * 11

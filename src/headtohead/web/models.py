@@ -220,19 +220,21 @@ class Models:
 
 def read_operations(text: str, trained: Trained) -> list[Operation]:
     """The operations on heads of a model that the page names."""
-    layers = heads_of(trained.model)
+    model, layers = trained.spec.arm.model, heads_of(trained.model)
     found: list[Operation] = []
     for part in filter(None, text.split(",")):
         match = OPERATION.fullmatch(part)
         if match is None or (match[1] == "swap") != (match[4] is not None) or len(found) >= MOST_OPERATIONS:
             raise InputError(f"'{part[:40]}' is no operation on a head: undo all, and choose again")
         layer, head, other = int(match[2]), int(match[3]), None if match[4] is None else int(match[4])
+        if layer >= model.depth or max(head, other or 0) >= model.heads:
+            raise InputError(
+                f"there is no head {part.partition(':')[2]}: the model has {model.depth} layers of {model.heads} heads"
+            )
         if layer not in layers or max(head, other or 0) >= layers[layer].heads:
             raise InputError(
-                f"the output of head {part.partition(':')[2]} cannot be changed: layers {', '.join(map(str, layers))} "
-                f"put out {max(dims.heads for dims in layers.values())} heads"
-                if layers
-                else "this model puts out no heads that could be changed: undo all"
+                f"the output of head {part.partition(':')[2]} cannot be changed: blocks put out "
+                f"{', '.join(f'{dims.heads} heads (block {n})' for n, dims in layers.items()) or 'no heads'}"
             )
         found.append(Operation(part, layer, head, average=match[1] == "average", other=other))
     return found
