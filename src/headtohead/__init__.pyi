@@ -48,7 +48,6 @@ from headtohead.model.count import breakdown as breakdown
 from headtohead.model.hooks import capture as capture
 from headtohead.model.hooks import explicit as explicit
 from headtohead.model.spec import HeadSpec as HeadSpec
-from headtohead.model.spec import InitSpec as InitSpec
 from headtohead.model.spec import Loops as Loops
 from headtohead.model.spec import ModelSpec as ModelSpec
 from headtohead.model.transformer import Classifier as Classifier
@@ -71,6 +70,10 @@ from headtohead.parts.fusions import Shuffle as Shuffle
 from headtohead.parts.gates import Gate as Gate
 from headtohead.parts.gates import GateHooks as GateHooks
 from headtohead.parts.gates import NoGate as NoGate
+from headtohead.parts.inits import FanIn as FanIn
+from headtohead.parts.inits import Init as Init
+from headtohead.parts.inits import InitSpec as InitSpec
+from headtohead.parts.inits import ZeroProjections as ZeroProjections
 from headtohead.parts.layer import Biases as Biases
 from headtohead.parts.layer import Layer as Layer
 from headtohead.parts.mixers.attend import Attend as Attend
@@ -165,3 +168,21 @@ from headtohead.training.trainer import Trainer as Trainer
 from headtohead.training.trainer import TrainSpec as TrainSpec
 
 __version__: str
+from headtohead.parts.convolutions import Canon as Canon
+from headtohead.parts.convolutions import TokenShift as TokenShift
+from headtohead.parts.embeddings import BigramHash as BigramHash
+from headtohead.parts.embeddings import Embedding as Embedding
+from headtohead.parts.embeddings import EmbeddingHooks as EmbeddingHooks
+from headtohead.parts.embeddings import PlainEmbedding as PlainEmbedding
+from headtohead.parts.embeddings import Smear as Smear
+from headtohead.parts.experts import Experts as Experts
+from headtohead.parts.norms import DyT as DyT
+from headtohead.parts.outputs import CappedOutput as CappedOutput
+from headtohead.parts.outputs import Output as Output
+from headtohead.parts.outputs import OutputHooks as OutputHooks
+from headtohead.parts.outputs import PlainOutput as PlainOutput
+from headtohead.parts.poolings import AttentionPooling as AttentionPooling
+from headtohead.parts.residuals import HyperConnections as HyperConnections
+from headtohead.parts.residuals import LayerScale as LayerScale
+from headtohead.parts.residuals import LearnedScales as LearnedScales
+from headtohead.parts.residuals import Parallel as Parallel

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 
 from headtohead import (
-    Convolution, ConvolutionHooks, FeedForward, Fusion, FusionHooks, Gate, GateHooks, Mixer, MixerHooks, Norm, Pattern,
-    Pooling, Position, PositionHooks, Residual, ScoreHooks, Scores, ValueHooks, Values, Weighting, WeightingHooks, knob
+    Convolution, ConvolutionHooks, Embedding, EmbeddingHooks, FeedForward, Fusion, FusionHooks, Gate, GateHooks, Init,
+    Mixer, MixerHooks, Norm, Output, OutputHooks, Pattern, Pooling, Position, PositionHooks, Residual, ScoreHooks, Scores, ValueHooks, Values, Weighting, WeightingHooks, knob
 )
 
 
@@ -268,6 +268,60 @@ class BackHooks(ConvolutionHooks):
         return mask.like(texts + self.share * torch.cat([last, texts[:, :-1]], dim=1), x)
 
 
+class Parity(Embedding):
+    """A learned vector for tokens with an odd id."""
+
+    equation: ClassVar[str] = "E[token] + (token mod 2) · size · v"
+    reference: ClassVar[str] = "nobody"
+
+    size: float = knob(default=1.0, gt=0, help="of the vector")
+
+    def build(self, dims):
+        return ParityHooks(dims, self.size)
+
+
+class ParityHooks(EmbeddingHooks):
+    def __init__(self, dims, size):
+        super().__init__()
+        self.size, self.odd = size, nn.Parameter(torch.randn(dims.width))
+
+    def forward(self, x, ids, keep, cache):
+        return x + self.size * (ids % 2)[..., None] * self.odd
+
+
+class Tempered(Output):
+    """Logits divided by a learned temperature."""
+
+    equation: ClassVar[str] = "z / t"
+    reference: ClassVar[str] = "nobody"
+
+    start: float = knob(default=2.0, gt=0, help="initial value of t")
+
+    def build(self, dims, vocab):
+        return TemperedHooks(self.start)
+
+
+class TemperedHooks(OutputHooks):
+    def __init__(self, start):
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(start))
+
+    def forward(self, z):
+        return z / self.temperature
+
+
+class Uniform(Init):
+    """Uniform between −bound and bound."""
+
+    equation: ClassVar[str] = "w ~ U(−bound, bound)"
+    reference: ClassVar[str] = "nobody"
+
+    bound: float = knob(default=0.1, gt=0, help="the largest value")
+
+    def draw(self, weight, random):
+        weight.values.uniform_(-self.bound, self.bound, generator=random)
+
+
 class Sum(Pooling):
     """The sum of the real tokens."""
 
@@ -292,6 +346,9 @@ NEW = {
     "values": ("Louder", None, None),
     "gate": ("Door", "start", 0.25),
     "convolution": ("Back", "share", 0.25),
+    "embedding": ("Parity", "size", 2.0),
+    "output": ("Tempered", "start", 3.0),
+    "init": ("Uniform", "bound", 0.2),
 }
 SMALL = ModelSpec(width=16, heads=4, layers=2, block=12)
 each = pytest.mark.parametrize("family", NEW)

@@ -17,12 +17,20 @@ from torch import Tensor, nn
 from headtohead import (
     Arm,
     Attention,
+    AttentionPooling,
+    BigramHash,
     Byte,
+    Canon,
+    CappedOutput,
     Causal,
     Classifier,
     Disentangled,
+    Experts,
+    HyperConnections,
     LanguageModel,
+    LearnedScales,
     Local,
+    Mlp,
     ModelSpec,
     Part,
     Pattern,
@@ -31,6 +39,7 @@ from headtohead import (
     Rope,
     RunSpec,
     Sinks,
+    TokenShift,
     Trained,
     families,
 )
@@ -55,6 +64,16 @@ CLOSE = [
     Prefix(2),
     (Local(2) | Prefix(1)) & Causal(),
     Causal() | Prefix(3),
+    Canon(sites="B", residual=False, activation="silu"),
+    Canon(sites="AD", width=2),
+    TokenShift(sites="BD"),
+    BigramHash(size=7),
+    CappedOutput(cap=0.5),
+    Experts(count=4, expert=Mlp(activation="relu2"), routing="softmax of all", active=1),
+    Experts(count=4, active=3, routing="sigmoid", bias_step=0.1, shared=1),
+    HyperConnections(count=1),
+    LearnedScales(embedding=0.5),
+    AttentionPooling(heads=4),
     Local(1) & Prefix(2),  # tokens from the third on may look at nothing
 ]
 
@@ -96,10 +115,10 @@ def classifier(spec: ModelSpec) -> Classifier:
     return stirred(Classifier(spec, VOCAB, CLASSES))
 
 
-def stirred(model: Model) -> Model:
+def stirred(model: Model, seed: int = 1) -> Model:
     """In double precision and evaluation mode, with every weight moved: attention is far from uniform, no bias is
     zero, no gain one."""
-    draw = torch.Generator().manual_seed(1)
+    draw = torch.Generator().manual_seed(seed)
     model = model.double().eval()
     with torch.no_grad():
         for p in model.parameters():

@@ -17,6 +17,7 @@ from headtohead.auditor.subject import Subject, from_spec
 from headtohead.auditor.trace import AttentionWatch
 from headtohead.model.hooks import explicit
 from headtohead.model.spec import ModelSpec
+from headtohead.parts.auxiliary import collect_terms
 
 # Options with such a name switch the implementation and must not change the output.
 SWITCH = re.compile(r"flash|sdpa|fused|fast|explicit|naive|efficient", re.IGNORECASE)
@@ -114,12 +115,20 @@ def _other_values(value: Any) -> list[Any]:
 
 
 def models_differ(s: Subject, plain: nn.Module, changed: nn.Module) -> bool:
-    """Whether two modules differ in weights or, by more than rounding, in their outputs in evaluation or training."""
-    outs = [[s.outputs(model.train(mode), s.text(3)) for mode in (False, True)] for model in (plain, changed)]
+    """Whether two modules differ in weights or, by more than rounding, in their outputs in evaluation or training, or in
+    what they add to the loss."""
+    outs = [[_outputs_and_terms(s, model.train(mode)) for mode in (False, True)] for model in (plain, changed)]
     a, b = plain.state_dict(), changed.state_dict()
     if a.keys() != b.keys() or any(a[k].shape != b[k].shape or not torch.equal(a[k], b[k]) for k in a):
         return True
     return any(x.shape != y.shape or bool(s.differs(x, y).any()) for x, y in zip(*outs, strict=True))
+
+
+def _outputs_and_terms(s: Subject, model: nn.Module) -> Tensor:
+    """Return all outputs, and the terms that the module adds to the loss, as one list of numbers."""
+    with collect_terms() as terms:
+        out = s.outputs(model, s.text(3))
+    return torch.cat([out.flatten(), *(term.to(out.dtype).view(1) for _, term in sorted(terms.items()))])
 
 
 def _differ(s: Subject, a: nn.Module, b: nn.Module) -> bool:

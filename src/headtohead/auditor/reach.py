@@ -11,7 +11,8 @@ from headtohead.parts import Layer
 
 def reach(spec: ModelSpec, length: int) -> Tensor:
     """Return (T, T): true where a token at i may depend on a token at j through all layers together."""
-    seen = torch.eye(length, dtype=torch.bool)
+    i, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
+    seen = (i >= j) & (i - j <= spec.embedding.before)
     for _ in range(spec.loops.times):
         for n in range(spec.layers):
             seen = _through(reach_of_layer(spec.layer(n), length), seen)

@@ -45,6 +45,7 @@ class Cache:
     layers: list[LayerCache] = field(default_factory=list)
     positions: Tensor | None = None  # (B|1, Tk)
     keep: Tensor | None = None  # (B, Tk)
+    embedding: LayerCache = field(default_factory=LayerCache)  # what the embedding keeps of earlier tokens
     plans: tuple[DecodingPlan, ...] = ()  # one for each pattern; only while calls have no padding, positions or dropout
 
     @property
@@ -54,11 +55,12 @@ class Cache:
     @property
     def bytes(self) -> int:
         """Memory of what the layers keep for the texts so far."""
-        return sum(layer.bytes for layer in self.layers)
+        return self.embedding.bytes + sum(layer.bytes for layer in self.layers)
 
     def rows(self, count: int) -> Cache:
         """Return a cache that holds its one text `count` times, to generate several continuations."""
-        return Cache([layer.rows(count) for layer in self.layers], self.positions, None, self.plans)
+        layers = [layer.rows(count) for layer in self.layers]
+        return Cache(layers, self.positions, None, self.embedding.rows(count), self.plans)
 
     def next_positions(self, ids: Tensor, keep: Tensor | None) -> Tensor:
         """Return the positions (B|1, T) of tokens that follow those in the cache."""

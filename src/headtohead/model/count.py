@@ -12,6 +12,7 @@ from headtohead.model.transformer import Classifier, LanguageModel
 
 _COMPONENTS = {  # the component of a parameter is set by the first piece of its name that is listed here
     "tokens": "token embedding",
+    "embedding": "token embedding",
     "position": "position",
     "attention": "attention",
     "feedforward": "feed-forward",
@@ -19,7 +20,12 @@ _COMPONENTS = {  # the component of a parameter is set by the first piece of its
     "around_feedforward": "norms",
     "embedding_norm": "norms",
     "last": "norms",
+    "before_attention": "convolutions",
+    "before_feedforward": "convolutions",
+    "in_feedforward": "convolutions",
+    "pooling": "head",
     "head": "head",
+    "output": "head",
 }
 
 
@@ -78,8 +84,8 @@ def breakdown(spec: ModelSpec, vocab: int, classes: int | None = None) -> Breakd
 
 def count(model: nn.Module) -> Breakdown:
     """Count a model of this package as it is."""
-    counts: dict[str, list[int]] = {component: [0, 0] for component in dict.fromkeys(_COMPONENTS.values())}
+    counts: dict[str, list[int]] = {c: [0, 0] for c in dict.fromkeys(_COMPONENTS.values()) if c != "convolutions"}
     for name, p in model.named_parameters():
         component = next(_COMPONENTS[piece] for piece in name.split(".") if piece in _COMPONENTS)
-        counts[component][p.ndim < 2] += p.numel()
+        counts.setdefault(component, [0, 0])[p.ndim < 2] += p.numel()
     return Breakdown(tuple(Row(component, *pair) for component, pair in counts.items()))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headtohead.model.spec import ModelSpec
+from headtohead.parts.inits import Weight
 from headtohead.spec.streams import stream
 
 
@@ -43,28 +43,7 @@ class Seeded:
                 with torch.no_grad():
                     for kind, parameter in module.named_parameters(recurse=False):
                         draw = torch.Generator().manual_seed(self.stream(f"{name}.{kind}"))
-                        _draw(module, kind, parameter, spec, draw)
+                        spec.init.draw(Weight(parameter, module, kind, spec.depth), draw)
             elif hasattr(module, "reset_parameters"):
                 with self(name):
                     module.reset_parameters()
-
-
-def _draw(module: nn.Module, kind: str, parameter: Tensor, spec: ModelSpec, draw: torch.Generator) -> None:
-    init = spec.init
-    if isinstance(module, nn.Embedding):
-        parameter.normal_(0, init.embedding_std, generator=draw)
-        return
-    fan_out, fan_in = module.weight.shape  # type: ignore[misc]
-    scaled = init.residual_scaling and getattr(module, "into_residual", False)
-    if init.linear == "torch":
-        bound = 1 / math.sqrt(fan_in)
-        parameter.uniform_(-bound, bound, generator=draw)
-    elif kind == "bias":
-        parameter.zero_()
-    elif init.linear == "xavier":
-        bound = math.sqrt(6 / (fan_in + fan_out))
-        parameter.uniform_(-bound, bound, generator=draw)
-    else:
-        parameter.normal_(0, init.linear_std, generator=draw)
-    if kind == "weight" and scaled:
-        parameter.mul_(1 / math.sqrt(2 * spec.depth))

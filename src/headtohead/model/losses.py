@@ -7,6 +7,7 @@ Shapes: N tokens, D width, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,11 +16,18 @@ from torch import Tensor
 CHUNK = 3 << 17  # logits at a time, 1.5 MB: more does not fit the processor's cache, less makes matrix products slow
 
 
-def token_losses(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """Return −log p(target) (N,) of x (N, D) under softmax(x · weightᵀ + bias), without gradients."""
+def token_losses(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    output: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Return −log p(target) (N,) of x (N, D) under softmax(output(x · weightᵀ + bias)), without gradients."""
     losses = x.new_empty(len(x))
     for rows in _chunks(len(x), len(weight)):
         z = _logits(x[rows], weight, bias)
+        z = z if output is None else output(z)
         losses[rows] = -z.log_softmax(dim=1).gather(1, targets[rows, None])[:, 0]
     return losses
 
@@ -27,6 +35,18 @@ def token_losses(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
 def mean_loss(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
     """Return the mean of `token_losses`, with gradients for x, weight and bias."""
     return _MeanLoss.apply(x, weight, bias, targets)
+
+
+def mean_of(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    loss: Callable[[Tensor, slice], Tensor],
+    parameters: tuple[Tensor, ...] = (),
+) -> Tensor:
+    """Return the mean of any loss of the logits, with gradients for x, weight, bias and the parameters of the loss.
+    `loss` returns the losses (n,) of the logits (n, V) of some rows; torch differentiates it there."""
+    return _MeanOf.apply(x, weight, bias, loss, *parameters)
 
 
 def _chunks(rows: int, vocab: int) -> list[slice]:
@@ -70,3 +90,38 @@ class _MeanLoss(torch.autograd.Function):
         del ctx.gradients
         scale = grad / len(dx)
         return dx.mul_(scale), dw.mul_(scale), None if db is None else db.mul_(scale), None
+
+
+class _MeanOf(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        loss: Callable[[Tensor, slice], Tensor],
+        *parameters: Tensor,
+    ) -> Tensor:
+        dx, dw = torch.empty_like(x), torch.zeros_like(weight)
+        db = None if bias is None else torch.zeros_like(bias)
+        others = [torch.zeros_like(p) for p in parameters]
+        total = x.new_zeros(())
+        for rows in _chunks(len(x), len(weight)):
+            with torch.enable_grad():
+                z = _logits(x[rows], weight, bias).detach().requires_grad_()
+                value = loss(z, rows).sum()
+                dz, *dp = torch.autograd.grad(value, [z, *parameters])
+            total += value.detach()
+            torch.mm(dz, weight, out=dx[rows])
+            dw.addmm_(dz.t(), x[rows])
+            if db is not None:
+                db += dz.sum(dim=0)
+            for sum_of, part in zip(others, dp, strict=True):
+                sum_of += part
+        ctx.gradients, ctx.others = (dx, dw, db), others
+        return total / len(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        scale = grad / len(ctx.gradients[0])
+        return *_MeanLoss.backward(ctx, grad), *(p.mul_(scale) for p in ctx.others)

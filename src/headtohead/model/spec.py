@@ -14,10 +14,13 @@ from headtohead.parts import (
     Causal,
     Concat,
     Convolution,
+    Embedding,
     FeedForward,
     Full,
     Fusion,
     Gate,
+    Init,
+    InitSpec,
     LayerNorm,
     Learned,
     Mean,
@@ -27,7 +30,10 @@ from headtohead.parts import (
     NoGate,
     NoNorm,
     Norm,
+    Output,
     Pattern,
+    PlainEmbedding,
+    PlainOutput,
     PlainScores,
     PlainValues,
     Pooling,
@@ -42,28 +48,7 @@ from headtohead.parts import (
 from headtohead.parts.layer import Layer
 from headtohead.spec import Dims, Layers, Part, Spec, knob
 
-__all__ = ["Biases", "HeadSpec", "InitSpec", "Loops", "ModelSpec"]
-
-
-class InitSpec(Spec):
-    """How weights are initialised. The default is GPT's rule; `InitSpec.torch()` is PyTorch's."""
-
-    embedding_std: float = knob(
-        default=0.02, gt=0, help="standard deviation of token and position embeddings; PyTorch's default is 1.0"
-    )
-    linear: Literal["normal", "torch", "xavier"] = knob(
-        default="normal",
-        help="normal: N(0, linear_std), biases zero; torch: U(±1/sqrt(fan_in)); xavier: Glorot uniform, biases zero",
-    )
-    linear_std: float = knob(default=0.02, gt=0, help="standard deviation of linear layers with linear=normal")
-    residual_scaling: bool = knob(
-        default=True, help="multiply initial projections into the residual stream by 1/sqrt(2·layers)"
-    )
-
-    @classmethod
-    def torch(cls) -> InitSpec:
-        """Return PyTorch's defaults: unit-variance embeddings, uniform linear layers, no residual scaling."""
-        return cls(embedding_std=1.0, linear="torch", residual_scaling=False)
+__all__ = ["Biases", "HeadSpec", "Loops", "ModelSpec"]
 
 
 class HeadSpec(Spec):
@@ -110,7 +95,7 @@ class ModelSpec(Spec):
     feedforward: FeedForward | Layers = knob(default=Mlp(), help="the sublayer applied to each token separately")
     pooling: Pooling = knob(default=Mean(), help="how the classifier turns a text into one vector")
     head: HeadSpec = knob(default=HeadSpec(), help="the classifier's head")
-    init: InitSpec = knob(default=InitSpec(), help="how weights are initialised")
+    init: Init = knob(default=InitSpec(), help="how weights are initialised")
     mixer: Mixer | Layers = knob(default=Attention(), later=True, help="how information passes from token to token")
     scores: Scores | Layers = knob(
         default=PlainScores(), later=True, help="what happens to products of queries and keys before softmax"
@@ -120,6 +105,10 @@ class ModelSpec(Spec):
     gate: Gate | Layers = knob(default=NoGate(), later=True, help="what multiplies the output of the heads")
     convolution: Convolution | Layers = knob(
         default=NoConvolution(), later=True, help="short mixing of a token with the tokens just before it"
+    )
+    embedding: Embedding = knob(default=PlainEmbedding(), later=True, help="how token ids become vectors")
+    output: Output = knob(
+        default=PlainOutput(), later=True, help="what happens to the logits of the language model's head"
     )
     loops: Loops = knob(default=Loops(), later=True, help="how often the blocks are applied")
 
@@ -140,6 +129,8 @@ class ModelSpec(Spec):
             self.each(name)  # refuses more parts than layers
         for name, default in MIXER_SETTINGS.items():
             self._refuse_unused(name, default)
+        if len({residual.streams for residual in self.each("residual")}) > 1:
+            raise InputError(f"{self.residual} has layers with different numbers of streams: use one for all layers")
 
     def each(self, name: str) -> tuple[Any, ...]:
         """Return the part of every layer, such as the pattern: `spec.each("pattern")`."""
@@ -195,9 +186,9 @@ class ModelSpec(Spec):
         return first
 
     def only(self, n: int) -> ModelSpec:
-        """Return a model of one layer, with the parts of layer n."""
+        """Return a model of one layer, with the parts of layer n and a plain embedding."""
         parts = {name: self.each(name)[n] for name in PER_LAYER}
-        return dataclasses.replace(self, layers=1, loops=Loops(), **parts)
+        return dataclasses.replace(self, layers=1, loops=Loops(), embedding=PlainEmbedding(), **parts)
 
     @property
     def depth(self) -> int:

@@ -18,6 +18,8 @@ from headtohead.model import losses
 from headtohead.model.cache import Cache, DecodingPlan
 from headtohead.model.init import Seeded
 from headtohead.model.spec import ModelSpec
+from headtohead.parts.convolutions import ConvolutionHooks
+from headtohead.parts.layer import Layer
 from headtohead.parts.positions import LayeredHooks, LayerHooks, PositionHooks
 from headtohead.parts.residuals import Wire
 from headtohead.parts.sequence.dropout import Dropout
@@ -44,14 +46,12 @@ class Block(nn.Module):
         with seeded(f"blocks.{n}.feedforward"):
             self.feedforward = layer.feedforward.build(layer.dims)
         with seeded(f"blocks.{n}.wires"):
-            self.around_attention = layer.residual.build_in(layer, norm)
-            self.around_feedforward = layer.residual.build_in(layer, norm)
+            self.around_attention = layer.residual.build_in(layer, norm, first=True)
+            self.around_feedforward = layer.residual.build_in(layer, norm, first=False)
         with seeded(f"blocks.{n}.convolutions"):
             self.before_attention = layer.convolution.build(layer, "A", spec.width)
             self.before_feedforward = layer.convolution.build(layer, "C", spec.width)
-            self.in_feedforward = layer.convolution.build(layer, "D", layer.feedforward.inside(layer.dims))
-        if not (self.in_feedforward.neutral or layer.feedforward.opens):
-            raise InputError(f"{layer.convolution} has a site inside {layer.feedforward}, which has no hidden values")
+            self.in_feedforward = _inside_feedforward(layer)
         self.residual = layer.residual
         self.dropout = Dropout(spec.dropout)
 
@@ -69,9 +69,21 @@ class Block(nn.Module):
                 h = self.feedforward(h, lambda hidden: self.in_feedforward(hidden, mask, cache))
             return self.dropout(h) if self.training else h
 
-        if isinstance(self.around_attention, Wire):
-            x = self.around_attention.enter(x, memo.start)
-        return self.residual.run(x, lambda s: self.around_attention(s, mix), lambda s: self.around_feedforward(s, feed))
+        around_f, around_g = self.around_attention, self.around_feedforward
+        if isinstance(around_f, Wire):
+            x = around_f.enter(x, memo.start)
+        return self.residual.run(x, around_f, mix, around_g, feed)
+
+
+def _inside_feedforward(layer: Layer) -> ConvolutionHooks:
+    """Build the convolution of the hidden values; InputError if the feed-forward layer does not give access to them."""
+    if layer.feedforward.opens:
+        return layer.convolution.build(layer, "D", layer.feedforward.inside(layer.dims))
+    if layer.convolution.before("D"):
+        raise InputError(
+            f"{layer.convolution} has a site D, inside {layer.feedforward}, which has no hidden values: leave D out"
+        )
+    return ConvolutionHooks()
 
 
 class Trunk(nn.Module):
@@ -84,6 +96,8 @@ class Trunk(nn.Module):
         self.spec = spec
         with seeded("tokens"):
             self.tokens = nn.Embedding(vocab, spec.width)
+        with seeded("embedding"):
+            self.embedding = spec.embedding.build(spec.dims)
         with seeded("position"):
             self.position = _position(spec)
         with seeded("embedding_norm"):
@@ -109,13 +123,16 @@ class Trunk(nn.Module):
         i = count_positions(ids, keep, 0, shifted=False) if positions is None else positions.view(-1, ids.shape[1])
         packing = Packing.of(keep) if self.packs and keep is not None else None
         masks = self._masks(i, i, keep, keep, packing)
-        x = self.dropout(self._embed(ids, i))
+        x = self.dropout(self._embed(ids, i, keep))
         x = x if packing is None else packing.pack(x)
         x = self._blocks(x, ids, masks)
         return x if packing is None else packing.spread(x) * packing.keep[:, :, None]
 
-    def _embed(self, ids: Tensor, i: Tensor) -> Tensor:
-        return self.embedding_norm(self.position.embed(self.tokens(ids), i))
+    def _embed(self, ids: Tensor, i: Tensor, keep: Tensor | None, cache: Cache | None = None) -> Tensor:
+        x = self.tokens(ids)
+        if not self.embedding.neutral:
+            x = self.embedding(x, ids, keep, None if cache is None else cache.embedding)
+        return self.embedding_norm(self.position.embed(x, i))
 
     def _masks(
         self, i: Tensor, j: Tensor, keep: Tensor | None, key_keep: Tensor | None, packing: Packing | None = None
@@ -163,12 +180,12 @@ class Trunk(nn.Module):
         elif not plain or key_keep is not None:
             cache.plans = ()
         masks = self._masks(i, j, keep, key_keep)
-        return self._blocks(self.dropout(self._embed(ids, i)), ids, masks, cache)
+        return self._blocks(self.dropout(self._embed(ids, i, keep, cache)), ids, masks, cache)
 
     def _one_token(self, ids: Tensor, cache: Cache, masks: list[Mask]) -> Tensor:
         """Compute one more token of each text, with precomputed masks."""
         cache.positions = masks[0].j.view(1, -1)
-        x = self._embed(ids, masks[0].i.view(1, 1)).squeeze(1)  # (B, D)
+        x = self._embed(ids, masks[0].i.view(1, 1), None, cache).squeeze(1)  # (B, D)
         return self._blocks(x, ids, masks, cache).unsqueeze(1)
 
 
@@ -217,22 +234,35 @@ class LanguageModel(nn.Module):
         with seeded("head"):
             bias = spec.head_bias
             self.head = TiedHead(vocab, bias) if spec.tied else nn.Linear(spec.width, vocab, bias=bias)
+        with seeded("output"):
+            self.output = spec.output.build(spec.dims, vocab)
         seeded.initialise(self, spec)
 
     def forward(
         self, ids: Tensor, keep: Tensor | None = None, positions: Tensor | None = None, cache: Cache | None = None
     ) -> Tensor:
         x = self.trunk(ids, keep, positions, cache)
-        return self.head(x, self.trunk.tokens.weight) if isinstance(self.head, TiedHead) else self.head(x)
+        z = self.head(x, self.trunk.tokens.weight) if isinstance(self.head, TiedHead) else self.head(x)
+        return z if self.output.neutral else self.output(z)
 
     def mean_loss(self, ids: Tensor, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy of the next tokens, without storing the logits."""
-        return losses.mean_loss(self.trunk(ids).flatten(0, 1), self._head_weight(), self.head.bias, targets.flatten())
+        x, weight, bias, y = self.trunk(ids).flatten(0, 1), self._head_weight(), self.head.bias, targets.flatten()
+        if self.output.neutral:
+            return losses.mean_loss(x, weight, bias, y)
+        return losses.mean_of(
+            x,
+            weight,
+            bias,
+            lambda z, rows: F.cross_entropy(self.output(z), y[rows], reduction="none"),
+            tuple(self.output.parameters()),
+        )
 
     def token_losses(self, ids: Tensor, targets: Tensor) -> Tensor:
         """Return the cross-entropy (B, T) of each next token, without gradients."""
         x = self.trunk(ids).flatten(0, 1)
-        return losses.token_losses(x, self._head_weight(), self.head.bias, targets.flatten()).view_as(targets)
+        output = None if self.output.neutral else self.output
+        return losses.token_losses(x, self._head_weight(), self.head.bias, targets.flatten(), output).view_as(targets)
 
     def _head_weight(self) -> Tensor:
         return self.trunk.tokens.weight if isinstance(self.head, TiedHead) else self.head.weight
@@ -270,6 +300,8 @@ class Classifier(nn.Module):
             )
         seeded = Seeded(seed)
         self.trunk = Trunk(spec, vocab, seeded)
+        with seeded("pooling"):
+            self.pooling = spec.pooling.build(spec.dims)
         act = {"relu": nn.ReLU(), "gelu": nn.GELU(), "tanh": nn.Tanh()}[spec.head.activation]
         with seeded("head"):
             hidden = spec.head.hidden
@@ -278,7 +310,7 @@ class Classifier(nn.Module):
 
     def forward(self, ids: Tensor, keep: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
         keep = ids != self.pad if keep is None else keep
-        return self.head(self.spec.pooling.pool(self.trunk(ids, keep, positions), keep))
+        return self.head(self.pooling(self.trunk(ids, keep, positions), keep))
 
 
 def _at_least(name: str, value: int, least: int) -> int:

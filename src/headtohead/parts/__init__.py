@@ -5,15 +5,19 @@ Positions are passed explicitly and ready to broadcast: `i` for queries, `j` for
 shifted texts therefore need no extra code in a part.
 """
 
-from headtohead.parts.convolutions import Convolution, ConvolutionHooks, NoConvolution
+from headtohead.parts.convolutions import Canon, Convolution, ConvolutionHooks, NoConvolution, TokenShift
+from headtohead.parts.embeddings import BigramHash, Embedding, EmbeddingHooks, PlainEmbedding, Smear
+from headtohead.parts.experts import Experts
 from headtohead.parts.feedforwards import FeedForward, Gated, Mlp
 from headtohead.parts.fusions import Concat, Fusion, FusionHooks, Reweight, Shift, Shuffle
 from headtohead.parts.gates import Gate, GateHooks, NoGate
+from headtohead.parts.inits import FanIn, Init, InitSpec, ZeroProjections
 from headtohead.parts.layer import Biases, Layer
 from headtohead.parts.mixers import Attend, Attention, Mixer, MixerHooks
-from headtohead.parts.norms import LayerNorm, NoNorm, Norm, RMSNorm
+from headtohead.parts.norms import DyT, LayerNorm, NoNorm, Norm, RMSNorm
+from headtohead.parts.outputs import CappedOutput, Output, OutputHooks, PlainOutput
 from headtohead.parts.patterns import And, Causal, Full, Local, Or, Pattern, PerHead, Prefix, Sinks
-from headtohead.parts.poolings import First, Max, Mean, Pooling
+from headtohead.parts.poolings import AttentionPooling, First, Max, Mean, Pooling
 from headtohead.parts.positions import (
     Alibi,
     Disentangled,
@@ -25,7 +29,16 @@ from headtohead.parts.positions import (
     Rope,
     Sinusoidal,
 )
-from headtohead.parts.residuals import PostNorm, PreNorm, Residual, Sandwich
+from headtohead.parts.residuals import (
+    HyperConnections,
+    LayerScale,
+    LearnedScales,
+    Parallel,
+    PostNorm,
+    PreNorm,
+    Residual,
+    Sandwich,
+)
 from headtohead.parts.scores import PlainScores, ScoreHooks, Scores, Softcap
 from headtohead.parts.values import PlainValues, ValueHooks, Values
 from headtohead.parts.weightings import Softmax, Weighting, WeightingHooks
@@ -35,12 +48,21 @@ __all__ = [
     "And",
     "Attend",
     "Attention",
+    "AttentionPooling",
     "Biases",
+    "BigramHash",
+    "Canon",
+    "CappedOutput",
     "Causal",
     "Concat",
     "Convolution",
     "ConvolutionHooks",
     "Disentangled",
+    "DyT",
+    "Embedding",
+    "EmbeddingHooks",
+    "Experts",
+    "FanIn",
     "FeedForward",
     "First",
     "Full",
@@ -49,9 +71,14 @@ __all__ = [
     "Gate",
     "GateHooks",
     "Gated",
+    "HyperConnections",
+    "Init",
+    "InitSpec",
     "Layer",
     "LayerNorm",
+    "LayerScale",
     "Learned",
+    "LearnedScales",
     "Local",
     "Max",
     "Mean",
@@ -64,8 +91,13 @@ __all__ = [
     "NoPosition",
     "Norm",
     "Or",
+    "Output",
+    "OutputHooks",
+    "Parallel",
     "Pattern",
     "PerHead",
+    "PlainEmbedding",
+    "PlainOutput",
     "PlainScores",
     "PlainValues",
     "Pooling",
@@ -86,10 +118,13 @@ __all__ = [
     "Shuffle",
     "Sinks",
     "Sinusoidal",
+    "Smear",
     "Softcap",
     "Softmax",
+    "TokenShift",
     "ValueHooks",
     "Values",
     "Weighting",
     "WeightingHooks",
+    "ZeroProjections",
 ]

@@ -51,6 +51,31 @@ class RMSNorm(Norm):
         return nn.RMSNorm(width, eps=self.eps)
 
 
+class DyT(Norm):
+    """A tanh with a learned slope in place of a norm: no mean and no variance."""
+
+    equation: ClassVar[str] = "g ⊙ tanh(a · x) + b,  a, g, b learned"
+    reference: ClassVar[str] = "Zhu et al. 2025, Transformers without Normalization"
+
+    slope: float = knob(default=0.5, gt=0, help="initial value of a")
+    bias: bool = knob(default=True, help="learn the bias b")
+
+    def build(self, width: int) -> nn.Module:
+        return DyTLayer(width, self)
+
+
+class DyTLayer(nn.Module):
+    def __init__(self, width: int, spec: DyT) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(spec.slope))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width)) if spec.bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.weight * torch.tanh(self.slope * x)
+        return y if self.bias is None else y + self.bias
+
+
 class NoNorm(Norm):
     """No norm: activations pass unchanged."""
 

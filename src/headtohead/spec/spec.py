@@ -95,7 +95,7 @@ _FAMILIES: dict[str, dict[str, type[Part]]] = {}
 # Families are listed in this order, whatever was imported first.
 ORDER: tuple[str, ...] = ("corpus", "preparation", "tokenizer")
 ORDER += ("mixer", "position", "pattern", "scores", "weighting", "values", "gate", "fusion", "convolution")
-ORDER += ("norm", "residual", "feedforward", "pooling")
+ORDER += ("norm", "residual", "feedforward", "embedding", "output", "pooling", "init")
 ORDER += ("start", "optimizer", "sampling", "schedule")
 _PLACES: dict[str, str] = {}  # family → model, train or data
 _SPECS: dict[str, type[Spec]] = {}

@@ -166,8 +166,9 @@ def _sizes_differ(first: FirstStep) -> Iterator[str]:
     numbers = [(k.name, getattr(position, k.name)) for k in knobs(type(position))]
     scaled = [(name, _one_digit(x * factor)) for name, x in numbers if isinstance(x, float) and x]
     settings = [line for name, value in scaled for line in _changed("position", position, name, value)]
-    std = first.task.arm.model.init.embedding_std
-    settings.append(f"model.init.embedding_std={_one_digit(std / factor):g}")
+    std = getattr(first.task.arm.model.init, "embedding_std", None)
+    if std is not None:
+        settings.append(f"model.init.embedding_std={_one_digit(std / factor):g}")
     remedy = _remedy(first, lambda m: _similar(*_sizes(first, m)), "start both at a similar size", settings)
     yield f"{said}, so {effect}; {remedy}"
 
