@@ -86,10 +86,12 @@ def settings(spec: type[Spec] | None = None, path: str = "") -> list[Setting]:
 
 
 def _type(kind: Any) -> str:
-    from headtohead.spec import Part
+    from headtohead.spec import Layers, Part
 
     if get_origin(kind) is Literal:
         return " or ".join(map(str, get_args(kind)))
+    if Layers in get_args(kind):
+        return f"{_type(get_args(kind)[0])}, may differ from layer to layer"
     if isinstance(kind, type) and issubclass(kind, Part) and Part in kind.__bases__:  # any part of that family
         return kind.family
     return getattr(kind, "__name__", str(kind)) if isinstance(kind, type) else str(kind)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headtohead.errors import InputError
-from headtohead.spec.spec import Part, Spec, knob
+from headtohead.spec.spec import Difference, Part, Spec, knob
 
 
 class Layers(Spec):
@@ -52,6 +52,10 @@ class Layers(Spec):
         counts = [layers - fixed if count is None else count for count in self.counts]
         cycle = [part for part, count in zip(self.parts, counts, strict=True) for _ in range(count)]
         return tuple(cycle[n % len(cycle)] for n in range(layers))
+
+    def diff(self, other: Spec) -> list[Difference]:
+        """Layers are one value: they differ as a whole."""
+        return [] if self == other else [Difference("", self, other)]
 
     def map(self, change: Callable[[Any], Part]) -> Layers:
         """Return the same layers with every part changed."""
