@@ -175,7 +175,7 @@ from headtohead.parts.embeddings import Embedding as Embedding
 from headtohead.parts.embeddings import EmbeddingHooks as EmbeddingHooks
 from headtohead.parts.embeddings import PlainEmbedding as PlainEmbedding
 from headtohead.parts.embeddings import Smear as Smear
-from headtohead.parts.experts import Experts as Experts
+from headtohead.parts.feedforwards import Experts as Experts
 from headtohead.parts.norms import DyT as DyT
 from headtohead.parts.outputs import CappedOutput as CappedOutput
 from headtohead.parts.outputs import Output as Output

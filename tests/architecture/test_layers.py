@@ -59,7 +59,11 @@ def test_every_package_has_a_layer():
     modules = [p for p in SOURCE.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()]
     assert {p.stem for p in modules} - {"__init__"} == named
     families = next(c for c in contracts() if c["type"] == "independence")["modules"]
-    parts = {p.stem for p in (SOURCE / "parts").glob("*.py")} - {"__init__", "layer"}  # layer: what a layer is made of
+    parts = {p.stem for p in (SOURCE / "parts").glob("*.py")} - {
+        "__init__",
+        "layer",
+        "auxiliary",
+    }  # no families: what a layer is made of, and terms of the loss
     assert set(families) == {f"headtohead.parts.{name}" for name in parts}
 
 

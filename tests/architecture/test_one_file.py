@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from headtohead import (
     Convolution, ConvolutionHooks, Embedding, EmbeddingHooks, FeedForward, Fusion, FusionHooks, Gate, GateHooks, Init,
-    Mixer, MixerHooks, Norm, Output, OutputHooks, Pattern, Pooling, Position, PositionHooks, Residual, ScoreHooks, Scores, ValueHooks, Values, Weighting, WeightingHooks, knob
+    Mixer, MixerHooks, Norm, Output, OutputHooks, Pattern, Pooling, Position, PositionHooks, Residual, ScoreHooks,
+    Scores, ValueHooks, Values, Weighting, WeightingHooks, knob
 )
 
 
@@ -468,9 +469,12 @@ def test_the_model_uses_a_new_part(file):
     load_file(file)
     ids = torch.randint(1, 19, (4, 12), generator=torch.Generator().manual_seed(0))
     strong = SMALL.set("pattern", Full()).set("init", InitSpec.torch())  # scores that differ from token to token
-    plain = Classifier(strong, vocab=19, classes=3)
     for family in NEW:
-        changed = Classifier(plain.spec.set(family, text_of(family)), vocab=19, classes=3)
+        specs = strong, strong.set(family, text_of(family))
+        if family == "output":
+            plain, changed = (LanguageModel(spec, vocab=19) for spec in specs)
+        else:
+            plain, changed = (Classifier(spec, vocab=19, classes=3) for spec in specs)
         with torch.no_grad():
             for name, p in changed.named_parameters():
                 if name.endswith("gains"):

@@ -13,7 +13,9 @@ from headtohead.study.recipes import load_study
 from helpers.docs import ROOT, blocks, run, understood, walk
 from helpers.terminal import start
 
-PAGES = [f"docs/how-to/{page}.md" for page in ("audit-a-module", "check-a-claim", "compare", "layers", "persist", "train")]
+PAGES = [
+    f"docs/how-to/{page}.md" for page in ("audit-a-module", "check-a-claim", "compare", "layers", "persist", "train")
+]
 # these train a hundred runs, or take a minute with commands that tests/cli covers
 SLOW = [
     f"docs/how-to/{page}.md"

@@ -296,6 +296,8 @@ def test_json_holds_every_knob():
         "values",
         "gate",
         "convolution",
+        "embedding",
+        "output",
         "loops",
     }  # written when not at their default
     assert data.keys() == {"kind", *(k.name for k in knobs(ModelSpec))} - later

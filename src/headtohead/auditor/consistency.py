@@ -115,8 +115,8 @@ def _other_values(value: Any) -> list[Any]:
 
 
 def models_differ(s: Subject, plain: nn.Module, changed: nn.Module) -> bool:
-    """Whether two modules differ in weights or, by more than rounding, in their outputs in evaluation or training, or in
-    what they add to the loss."""
+    """Whether two modules differ in weights or, by more than rounding, in outputs or terms of the loss, in evaluation
+    or training."""
     outs = [[_outputs_and_terms(s, model.train(mode)) for mode in (False, True)] for model in (plain, changed)]
     a, b = plain.state_dict(), changed.state_dict()
     if a.keys() != b.keys() or any(a[k].shape != b[k].shape or not torch.equal(a[k], b[k]) for k in a):

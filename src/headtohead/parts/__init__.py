@@ -7,8 +7,7 @@ shifted texts therefore need no extra code in a part.
 
 from headtohead.parts.convolutions import Canon, Convolution, ConvolutionHooks, NoConvolution, TokenShift
 from headtohead.parts.embeddings import BigramHash, Embedding, EmbeddingHooks, PlainEmbedding, Smear
-from headtohead.parts.experts import Experts
-from headtohead.parts.feedforwards import FeedForward, Gated, Mlp
+from headtohead.parts.feedforwards import Experts, FeedForward, Gated, Mlp
 from headtohead.parts.fusions import Concat, Fusion, FusionHooks, Reweight, Shift, Shuffle
 from headtohead.parts.gates import Gate, GateHooks, NoGate
 from headtohead.parts.inits import FanIn, Init, InitSpec, ZeroProjections

@@ -364,6 +364,8 @@ def _other_values(kind: Any, value: Any) -> list[Any]:
         return [None] if value is not None else _other_values(inner[0], inner[0](3)) if inner[0] in (int, float) else []
     if get_origin(kind) is tuple and Ellipsis in get_args(kind):
         return [value[::-1], value[:1]]
+    if kind is str:  # a text of letters, such as the sites of a convolution
+        return [value[:1]]
     if kind is bool:
         return [not value]
     if kind is int:

@@ -14,6 +14,7 @@ from helpers.models import CLASSES, SMALL, VOCAB, stirred, text
 MATTER = ("position", "norm", "residual", "feedforward", "fusion", "pooling")
 PARTS = [cls() for family in MATTER for cls in families()[family].values() if is_builtin(cls)]
 PARTS = list(dict.fromkeys([*PARTS, *(other for part in PARTS for _knob, other in alternatives(part))]))
+PARTS = [part for part in PARTS if getattr(part, "by_token", True)]  # others depend on the batch, and say so
 
 LENGTHS = [5, 8, 1, 3]
 RIGHT = torch.arange(8)[None] < torch.tensor(LENGTHS)[:, None]
