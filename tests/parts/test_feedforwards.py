@@ -96,7 +96,7 @@ def test_terms_match_their_equations():
     assert float(terms["router z"]) == pytest.approx(0.5 * z_loss, rel=1e-6)
 
 
-def test_the_balance_term_is_one_where_the_load_is_balanced_and_more_elsewhere():
+def test_the_balance_term_is_one_if_balanced_and_more_otherwise():
     ours = layer()
     ours.router.weight.data.zero_()
     ours.router.weight.data[:, :4] = 8 * torch.eye(4)
@@ -108,7 +108,7 @@ def test_the_balance_term_is_one_where_the_load_is_balanced_and_more_elsewhere()
 
 
 def test_training_with_the_balance_term_balances_the_load():
-    ours, x = layer().float(), tokens(400).float()
+    ours, x = layer().float(), tokens(400).float() + 1  # what all tokens have in common favours some experts
     largest = []
     steps = torch.optim.SGD(ours.router.parameters(), lr=1.0)
     for _ in range(60):
@@ -118,7 +118,7 @@ def test_training_with_the_balance_term_balances_the_load():
         steps.zero_grad()
         terms["balance"].backward()
         steps.step()
-    assert largest[0] > 0.32
+    assert largest[0] > 0.35
     assert largest[-1] < 0.28, "0.25 is balanced"
 
 

@@ -130,7 +130,7 @@ def _weights(wire: nn.Module, h: Tensor, count: int, dynamic: bool) -> tuple[lis
     return a, b
 
 
-def test_hyper_connections_read_one_stream_after_the_other_at_the_start():
+def test_sublayers_read_one_stream_after_the_other_at_first():
     reads = [[int(wire.alpha[:, 0].argmax()) for wire in _at_start(n)] for n in range(3)]
     assert reads == [[0, 1], [2, 0], [1, 2]]
 
