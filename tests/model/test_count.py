@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from headtohead import (
     Alibi,
     Biases,
+    Canon,
     Causal,
     Classifier,
     Disentangled,
+    Experts,
     Full,
     Gated,
     HeadSpec,
@@ -19,6 +21,7 @@ from headtohead import (
     LanguageModel,
     LayerNorm,
     Learned,
+    Loops,
     Mlp,
     ModelSpec,
     NoNorm,
@@ -74,6 +77,33 @@ def test_the_count_table_has_a_row_per_component():
     data = breakdown(CLASSIFIER, 5755, classes=3).to_json()
     assert data["total"] == 576_467 == sum(row["total"] for row in data["rows"])
     assert data["weights_without_bias_norm_position_or_head"] == 564_928
+
+
+def test_experts_that_are_not_chosen_are_not_active():
+    experts = Experts(expert=Mlp(hidden=5, bias=False), count=4, active=3, shared=1)
+    counted = breakdown(SMALL.set("feedforward", experts), VOCAB)
+    one = 2 * 16 * 5
+    rows = {row.component: row.total for row in counted.rows}
+    assert rows["feed-forward"] == 2 * (4 * 16 + 5 * one)
+    assert counted.active == counted.total - 2 * one
+    assert counted.to_json()["active"] == counted.active
+    *_, last = str(counted).splitlines()
+    assert last.split() == ["used", "by", "a", "token", f"{counted.active:,}"]
+    plain = breakdown(SMALL, VOCAB)
+    assert plain.active == plain.total
+    assert "active" not in plain.to_json()
+    assert "used by" not in str(plain)
+
+
+def test_convolutions_have_a_row_where_there_are_some():
+    rows = {row.component: row.total for row in breakdown(SMALL.set("convolution", Canon(width=3)), VOCAB).rows}
+    assert rows["convolutions"] == 2 * 3 * (16 + 16 + 64), "sites A, C and D; site B is part of attention"
+    assert "convolutions" not in {row.component for row in breakdown(SMALL, VOCAB).rows}
+
+
+def test_blocks_that_are_used_again_are_counted_once():
+    once, twice = SMALL, SMALL.set("loops", Loops(times=3))
+    assert breakdown(once, VOCAB) == breakdown(twice, VOCAB)
 
 
 def test_norms_are_counted_everywhere():

@@ -6,11 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead import LanguageModel, ModelSpec
+from headtohead import LanguageModel, ModelSpec, OutputHooks
 from headtohead.model import losses
+from headtohead.parts.outputs import CappedHooks
 
 N, D, V = 13, 5, 7
 
@@ -138,12 +139,28 @@ def test_token_losses_need_no_gradients():
         assert losses.mean_loss(x, weight, bias, targets).ndim == 0
 
 
+class Tempered(OutputHooks):
+    """Logits divided by a learned number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, z: Tensor) -> Tensor:
+        return z / self.temperature
+
+
+@pytest.mark.parametrize(
+    "output", [OutputHooks, lambda: CappedHooks(1.0), Tempered], ids=["plain", "capped", "tempered"]
+)
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("head_bias", [True, False])
-def test_a_language_models_loss_is_that_of_its_logits(tied, head_bias, monkeypatch):
+def test_a_language_models_loss_is_that_of_its_logits(tied, head_bias, output, monkeypatch):
     monkeypatch.setattr(losses, "CHUNK", 40)
     spec = ModelSpec(width=8, heads=2, layers=1, block=6, tied=tied, head_bias=head_bias)
-    model = LanguageModel(spec, 11).double()
+    model = LanguageModel(spec, 11)
+    model.output = output()
+    model = model.double()
     with torch.no_grad():
         for p in model.parameters():
             p.add_(0.3 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()), dtype=p.dtype))

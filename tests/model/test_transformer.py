@@ -14,13 +14,16 @@ from headtohead import (
     LanguageModel,
     LayerNorm,
     Learned,
+    Loops,
     PositionHooks,
     PostNorm,
     PreNorm,
     Rope,
     Sandwich,
+    audit,
     capture,
 )
+from headtohead.model.flops import count_flops
 from headtohead.parts.sequence.mask import Mask
 from helpers.models import (
     CLASSES,
@@ -207,3 +210,55 @@ def test_attention_weights_are_dropped_in_training_only(path):
 
 
 # -- how weights start ------------------------------------------------------------------------------------------------
+
+
+# -- blocks that are applied several times ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("order", "blocks"), [("stack", [0, 1, 0, 1]), ("block", [0, 0, 1, 1])])
+@torch.no_grad()
+def test_a_looped_model_is_a_deeper_model_with_shared_weights(order, blocks):
+    looped = stirred(LanguageModel(SMALL.set("loops", Loops(times=2, order=order)), VOCAB))
+    deep = stirred(LanguageModel(SMALL.set("layers", 4), VOCAB))
+    weights = looped.state_dict()
+    ours = {name: w for name, w in weights.items() if ".blocks." not in name}
+    for n, block in enumerate(blocks):
+        prefix = f"trunk.blocks.{block}."
+        of_block = ((name.removeprefix(prefix), w) for name, w in weights.items() if name.startswith(prefix))
+        ours |= {f"trunk.blocks.{n}.{name}": w for name, w in of_block}
+    deep.load_state_dict(ours)
+    ids = text(3)
+    close(looped(ids), deep(ids))
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    keep[1, :4] = False
+    close(looped(ids, keep)[keep], deep(ids, keep)[keep])
+
+
+@pytest.mark.parametrize("part", ["norm=LayerNorm", "convolution=Canon", "residual=LearnedScales"])
+@torch.no_grad()
+def test_every_pass_of_a_looped_block_has_its_own_cache(part):
+    spec = SMALL.set("loops", Loops(times=3)).set(*part.split("="))
+    model, ids, outs = stirred(LanguageModel(spec, VOCAB)), text(2), []
+    cache = model.new_cache()
+    assert len(cache.layers) == 6
+    for piece in ids.split([5, 1, 1, 3, 2], dim=1):
+        outs.append(model(piece, cache=cache))
+    close(torch.cat(outs, dim=1), model(ids))
+
+
+def test_looped_blocks_share_weights_and_take_more_operations():
+    once, twice = (LanguageModel(SMALL.set("loops", Loops(times=times)), VOCAB) for times in (1, 2))
+    assert [p.shape for p in once.parameters()] == [p.shape for p in twice.parameters()]
+    ids = text(2)
+    head = count_flops(lambda: once.head(once.trunk(ids))) - count_flops(lambda: once.trunk(ids))
+    once_flops, twice_flops = (count_flops(lambda m=m: m(ids)) - head for m in (once, twice))
+    assert twice_flops == 2 * once_flops > 0
+    # a projection into the residual stream is used twice as often, and starts smaller
+    ours, theirs = (m.trunk.blocks[0].attention.out.weight for m in (once, twice))
+    torch.testing.assert_close(ours / theirs, torch.full_like(ours, 2**0.5))
+
+
+def test_a_looped_model_passes_the_audit():
+    checks = ("future-gradient", "padding-left", "cache", "window", "gradients", "paths")
+    report = audit(SMALL.set("loops", Loops(times=2, order="block")), causal=True, only=checks)
+    assert [f for f in report.findings if f.status == "broken"] == []

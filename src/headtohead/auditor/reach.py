@@ -25,6 +25,7 @@ def reach_of_layer(layer: Layer, length: int) -> Tensor:
     i, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
     own = i == j
     a, b, c, d = ((i >= j) & (i - j <= layer.convolution.before(site)) for site in ("A", "B", "C", "D"))
+    b = b if "convolution" in layer.mixer.uses else own
     mixed = _through(layer.mixer.allowed(layer.pattern, i, j).expand(length, length), b) | b  # of keys; of queries
     after_mixer = own | _through(mixed, a)
     return _through(own | _through(d, c), after_mixer)

@@ -29,6 +29,7 @@ class Parameters:
     classes: int | None
     counted: Breakdown
     learning: int | None = None  # parameters that training changes, where known
+    load: tuple[str, float] | None = None  # a set, and the tokens of the busiest expert there, 1 for a balanced load
 
     def lines(self) -> list[str]:
         """A description of the model."""
@@ -39,6 +40,10 @@ class Parameters:
         said = [self.name, f"{shape}, {size}"] if self.name else [f"{self.spec}, {size}"]
         if self.learning is not None and self.learning != self.counted.total:
             said.append(f"{self.learning:,} of {self.counted.total:,} parameters learn")
+        if self.load is not None:
+            said.append(
+                f"the busiest expert computes {self.load[1]:.2f} times its share of the {self.load[0]} set's tokens"
+            )
         return said
 
     def to_json(self) -> dict[str, Any]:
@@ -74,7 +79,9 @@ def parameters_of(name: str) -> Parameters:
             LanguageModel(spec.arm.model, vocab) if classes is None else Classifier(spec.arm.model, vocab, classes)
         )
         spec.arm.start.shape(made)
-    return Parameters(_title(record), spec.arm.model, vocab, classes, count(made), result.learning)
+    loads = ((name.partition("/")[0], x) for name, x in result.values.items() if name.endswith("/busiest_expert"))
+    load = min(loads, key=lambda pair: pair[0] != "validation", default=None)
+    return Parameters(_title(record), spec.arm.model, vocab, classes, count(made), result.learning, load)
 
 
 def settings_of(name: str) -> tuple[str, dict[str, str]]:

@@ -103,13 +103,16 @@ class Block(nn.Module):
         super().__init__()
         self.attention = Attention(spec, dims, layer)
         self.feedforward = spec.feedforward.build(dims)
-        self.around_attention = spec.residual.build(lambda: spec.norm.build(spec.width))
-        self.around_feedforward = spec.residual.build(lambda: spec.norm.build(spec.width))
+        self.residual, this = spec.residual, SimpleNamespace(n=layer, dims=dims)
+        self.around_attention = spec.residual.build_in(this, lambda: spec.norm.build(spec.width), True)
+        self.around_feedforward = spec.residual.build_in(this, lambda: spec.norm.build(spec.width), False)
         self.dropout = nn.Dropout(spec.dropout)
 
-    def forward(self, x: Tensor, *reach: Any) -> Tensor:
-        x = self.around_attention(x, lambda h: self.dropout(self.attention(h, *reach)))
-        return self.around_feedforward(x, lambda h: self.dropout(self.feedforward(h)))
+    def forward(self, x: Tensor, start: Tensor, *reach: Any) -> Tensor:
+        f, g = self.around_attention, self.around_feedforward
+        x = f.enter(x, start) if hasattr(f, "enter") else x
+        mix = lambda h: self.dropout(self.attention(h, *reach))
+        return self.residual.run(x, f, mix, g, lambda h: self.dropout(self.feedforward(h)))
 
 
 class Trunk(nn.Module):
@@ -124,6 +127,7 @@ class Trunk(nn.Module):
         self.embedding_norm = spec.embedding_norm.build(spec.width)
         self.dropout = nn.Dropout(spec.dropout)
         self.blocks = nn.ModuleList(Block(spec, dims, n) for n in range(spec.layers))
+        self.residual = spec.residual
         self.last = spec.residual.build_last(lambda: spec.norm.build(spec.width))
 
     def forward(self, ids: Tensor, keep: Tensor | None) -> Tensor:
@@ -132,9 +136,10 @@ class Trunk(nn.Module):
         x = self.dropout(self.embedding_norm(self.position.embed(self.tokens(ids), i)))
         allowed = self.pattern.allowed(i[:, None, :, None], i[:, None, None, :])
         allowed = allowed if keep is None else allowed & keep[:, None, None, :]
+        start, x = x, self.residual.open(x)
         for n, block in enumerate(self.blocks):
-            x = block(x, i, allowed, keep, self.position.layer(n))
-        return self.last(x)
+            x = block(x, start, i, allowed, keep, self.position.layer(n))
+        return self.last(self.residual.close(x))
 
 
 class HeadToHeadModel(PreTrainedModel):
@@ -194,12 +199,13 @@ class HeadToHeadForSequenceClassification(HeadToHeadModel):
         act = {"relu": nn.ReLU(), "gelu": nn.GELU(), "tanh": nn.Tanh()}[head.activation]
         last = nn.Linear(head.hidden, config.num_labels)
         self.head = nn.Sequential(nn.Linear(self.spec.width, head.hidden), act, last)
+        self.pooling = self.spec.pooling.build(SimpleNamespace(width=self.spec.width))
         self.finish()
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_others: Any
     ) -> SequenceClassifierOutput:
         keep = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
-        logits = self.head(self.spec.pooling.pool(self.trunk(input_ids, keep), keep))
+        logits = self.head(self.pooling(self.trunk(input_ids, keep), keep))
         loss: Any = None if labels is None else F.cross_entropy(logits, labels)
         return SequenceClassifierOutput(loss=loss, logits=logits)

@@ -45,10 +45,16 @@ class Breakdown:
     """Parameters per component. `str()` prints the table."""
 
     rows: tuple[Row, ...]
+    idle: int = 0  # parameters that a token does not use: those of experts that were not chosen
 
     @property
     def total(self) -> int:
         return sum(row.total for row in self.rows)
+
+    @property
+    def active(self) -> int:
+        """Count the parameters that one token uses."""
+        return self.total - self.idle
 
     @property
     def weights(self) -> int:
@@ -62,13 +68,16 @@ class Breakdown:
             {"component": r.component, "weights": r.weights, "biases_and_gains": r.others, "total": r.total}
             for r in self.rows
         ]
-        return {"rows": rows, "total": self.total, "weights_without_bias_norm_position_or_head": self.weights}
+        active = {"active": self.active} if self.idle else {}
+        return {"rows": rows, "total": self.total, **active, "weights_without_bias_norm_position_or_head": self.weights}
 
     def __str__(self) -> str:
         head = f"{'component':<17}{'weights':>12}{'biases, gains':>15}{'total':>12}"
         lines = [f"{r.component:<17}{r.weights:>12,}{r.others:>15,}{r.total:>12,}" for r in self.rows]
         weights, others = (sum(column) for column in zip(*((r.weights, r.others) for r in self.rows), strict=True))
-        return "\n".join([head, *lines, f"{'total':<17}{weights:>12,}{others:>15,}{self.total:>12,}"])
+        lines.append(f"{'total':<17}{weights:>12,}{others:>15,}{self.total:>12,}")
+        lines += [f"{'used by a token':<44}{self.active:>12,}"] if self.idle else []
+        return "\n".join([head, *lines])
 
 
 def breakdown(spec: ModelSpec, vocab: int, classes: int | None = None) -> Breakdown:
@@ -88,4 +97,9 @@ def count(model: nn.Module) -> Breakdown:
     for name, p in model.named_parameters():
         component = next(_COMPONENTS[piece] for piece in name.split(".") if piece in _COMPONENTS)
         counts.setdefault(component, [0, 0])[p.ndim < 2] += p.numel()
-    return Breakdown(tuple(Row(component, *pair) for component, pair in counts.items()))
+    return Breakdown(tuple(Row(component, *pair) for component, pair in counts.items()), idle_parameters(model))
+
+
+def idle_parameters(model: nn.Module) -> int:
+    """Count the parameters that one token does not use. A module with such parameters says so in `idle`."""
+    return sum(int(getattr(module, "idle", 0)) for module in model.modules())

@@ -53,6 +53,7 @@ class RunRow:
     why: str  # why there is no value
     value: float
     parameters: int | None = None
+    active: int | None = None  # parameters that one token uses; none: all
     flops: int | None = None
     step_ms: float | None = None
     steps: int | None = None
@@ -87,6 +88,7 @@ class ArmVerdict:
     dropped: bool = False  # no longer in the recipe, yet part of the family
     seeds: tuple[int, ...] = ()  # that it was trained with, or is to be
     crossed: CrossedTest | None = None  # over other seeds and other test texts
+    extra_active: int | None = None  # parameters that one token uses; none: all, in both arms
     time: Ratio | None = None  # `extra_time` as a factor, with its interval; `worth` has it too
     compute_worth: Callable[[], Worth | None] = dataclasses.field(default=lambda: None, compare=False, repr=False)
 
@@ -281,6 +283,7 @@ class Outcome:
             why=why,
             value=value,
             parameters=result.parameters,
+            active=result.active,
             flops=result.flops_per_step,
             step_ms=times.step_ms,
             steps=result.steps,
@@ -454,6 +457,7 @@ class Outcome:
             mean=float(np.mean([v.value for _, v in both])) if both else math.nan,
             verdict=verdict,
             extra_parameters=(both[0][1].parameters or 0) - (both[0][0].parameters or 0) if both else None,
+            extra_active=_extra_active(*both[0]) if both else None,
             extra_time=equivalents.time_share(both),
             extra_flops=_extra_flops(both),
             items=items.texts,
@@ -556,6 +560,13 @@ def _values(rows: list[RunRow], like: list[RunRow] | None = None) -> np.ndarray:
     """Values by seed, in the order of `like`; NaN if a seed has none."""
     by_seed = {row.seed: row.value for row in rows}
     return np.array([by_seed.get(row.seed, math.nan) for row in (like or rows)], dtype=float)
+
+
+def _extra_active(control: RunRow, arm: RunRow) -> int | None:
+    if control.active is None and arm.active is None:
+        return None
+    used = [row.parameters or 0 if row.active is None else row.active for row in (control, arm)]
+    return used[1] - used[0]
 
 
 def _extra_flops(both: list[tuple[RunRow, RunRow]]) -> float | None:

@@ -75,7 +75,17 @@ def r_text(row: ArmVerdict) -> str:
 
 
 def parameters_text(row: ArmVerdict) -> str:
-    return "–" if row.extra_parameters is None else f"{row.extra_parameters:+,}".replace("-", "−")
+    if row.extra_parameters is None:
+        return "–"
+    active = "" if row.extra_active is None else f" ({row.extra_active:+,} active)"
+    return f"{row.extra_parameters:+,}{active}".replace("-", "−")
+
+
+def count_text(parameters: int | None, active: int | None) -> str:
+    """The number of a model's parameters, and of those that one token uses where that differs."""
+    if parameters is None:
+        return "–"
+    return f"{parameters:,}" if active is None else f"{parameters:,} ({active:,} active)"
 
 
 def family(verdicts: Verdicts) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from headtohead.errors import InputError
 from headtohead.outcome.metrics import sets_of
 from headtohead.outcome.outcome import Outcome, RunRow
-from headtohead.outcome.wording import time_text
+from headtohead.outcome.wording import count_text, time_text
 from headtohead.report.number_text import joined
 from headtohead.run.results import Environment
 from headtohead.run.store import Record
@@ -97,6 +97,7 @@ class Cost:
     number: int  # its place in the table
     values: tuple[float, ...]  # of the metric, seed by seed
     parameters: int | None
+    active: int | None  # parameters that one token uses; none: all
     step_ms: float | None
     flops: int | None  # of a step
     seconds: float | None  # of the whole training
@@ -105,6 +106,10 @@ class Cost:
     @property
     def mean(self) -> float:
         return float(np.mean(self.values))
+
+    @property
+    def parameters_text(self) -> str:
+        return count_text(self.parameters, self.active)
 
 
 def costs(outcome: Outcome, title: str) -> list[Cost]:
@@ -122,7 +127,8 @@ def costs(outcome: Outcome, title: str) -> list[Cost]:
         steps = _middle(row.steps for row in done)
         whole = step * steps / 1000 if step and steps else None
         values, time = tuple(row.value for row in done), "" if verdict is None else time_text(verdict)
-        found.append(Cost(arm.name, number, values, done[0].parameters, step, done[0].flops, whole, time))
+        first = done[0]
+        found.append(Cost(arm.name, number, values, first.parameters, first.active, step, first.flops, whole, time))
     return found
 
 

@@ -27,6 +27,8 @@ from headtohead.data.stored_json import DAMAGED, parsed
 from headtohead.disk import checksums
 from headtohead.disk.writing import remove, sync_folder
 from headtohead.errors import InputError, PartFailed, failure, is_out_of_memory, is_users
+from headtohead.model.count import idle_parameters
+from headtohead.model.load import expert_load
 from headtohead.run import files, seal, store
 from headtohead.run.checkpoint import MetricsFile, load_checkpoint, save_checkpoint
 from headtohead.run.events import Evaluated, Event, Failed, Finished, Progress, Started, Stopped
@@ -343,8 +345,9 @@ class _Session:
             kept = self.best.step
         if ended.status == "complete":
             for name in task.sets(tests=self.spec.arm.evaluate.tests):
-                measured = task.evaluate(model, name, self.spec.device)
-                values |= {f"{name}/{k}": v for k, v in measured.values.items()}
+                with expert_load(model) as load:
+                    measured = task.evaluate(model, name, self.spec.device)
+                values |= {f"{name}/{k}": v for k, v in {**measured.values, **load.values}.items()}
                 items |= {f"{name}/{k}": v for k, v in measured.items.items()}
             if not all(math.isfinite(v) for k, v in values.items() if k.endswith("/loss")):
                 ended, values, items = self._diverged(ended.step, lines), {}, {}  # the last update did it
@@ -361,6 +364,7 @@ class _Session:
             weights_of=kept,
             parameters=sum(p.numel() for p in model.parameters()),
             learning=sum(p.numel() for p in model.parameters() if p.requires_grad),
+            active=_active(model),
             flops_per_step=self.flops,
             tokens_per_step=task.batch(self.spec.seed, 0).tokens,
             values=values,
@@ -422,6 +426,12 @@ class Plan:
 
     def evaluates(self, done: int) -> bool:
         return done % self.evaluate_every == 0 or done == self.steps
+
+
+def _active(model: nn.Module) -> int | None:
+    """The parameters that one token uses; None if it uses all."""
+    idle = idle_parameters(model)
+    return sum(p.numel() for p in model.parameters()) - idle if idle else None
 
 
 def _weights(model: nn.Module) -> bytes:

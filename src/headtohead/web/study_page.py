@@ -118,7 +118,12 @@ def _table(outcome: Outcome, title: str) -> dict[str, Any]:
             for arm, settings in facts.configurations(outcome, title).items()
         },
         "costs": [
-            {**vars(c), "mean": c.mean, "mean_text": text_of(outcome.metric, c.mean)}
+            {
+                **vars(c),
+                "parameters_text": c.parameters_text,
+                "mean": c.mean,
+                "mean_text": text_of(outcome.metric, c.mean),
+            }
             for c in facts.costs(outcome, title)
         ],
     }

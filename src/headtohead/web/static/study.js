@@ -146,7 +146,7 @@ export async function show(main, at) {
     const known = chosen.costs.filter((c) => finite(c.mean));
     if (!known.length) return h("p", { class: "empty" }, "No arm has a complete run yet.");
     return [costPicture(known), table(["arm", study.metric, "parameters", "ms a step", "time", "FLOPs a step", "seconds of training"],
-      known.map((c, n) => ({ class: n ? "" : "control", cells: [c.arm, c.mean_text, c.parameters?.toLocaleString("en") ?? "–", c.step_ms?.toFixed(2) ?? "–", c.time, c.flops?.toExponential(2) ?? "–", c.seconds?.toFixed(1) ?? "–"] })), { label: "Cost" })];
+      known.map((c, n) => ({ class: n ? "" : "control", cells: [c.arm, c.mean_text, c.parameters_text, c.step_ms?.toFixed(2) ?? "–", c.time, c.flops?.toExponential(2) ?? "–", c.seconds?.toFixed(1) ?? "–"] })), { label: "Cost" })];
   }
 
   function costPicture(known) {
