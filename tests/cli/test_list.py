@@ -126,7 +126,7 @@ def test_list_parts_and_parameters_print_knobs_and_counts() -> None:
     rows = h2h("list", "parts", "--json").json
     assert {"family", "name", "equation", "reference", "knobs"} <= rows[0].keys()
     assert h2h("list", "parts").out.count("knobs: theta = 10000.0, fraction = 1.0") == 1
-    assert "  ShuffledWindows  Windows that start at" in h2h("list", "parts").out
+    assert "  ShuffledWindows    Windows that start at" in h2h("list", "parts").out
     counted = h2h("list", "parameters", "--set", "model.feedforward=Mlp(relu, 100)", "--set", "model.head_bias=true")
     assert "863,243" in counted.out
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow  # minutes; .ci/run runs it
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "install.md"
-EXTRAS = ("hf", "tune", "parquet", "ray", "track", "web", "notebook")
+EXTRAS = ("hf", "tune", "parquet", "ray", "track", "web", "notebook", "optim")
 SMALL = ["--set", "train.steps=8", "--set", "model.width=16", "--set", "model.layers=1"]
 
 

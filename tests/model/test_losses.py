@@ -91,6 +91,24 @@ def test_gradients_are_derivatives(bias, monkeypatch):
             assert abs((sides[0] - sides[1]) / 2e-6 - gradient.view(-1)[n]) < 1e-8
 
 
+@pytest.mark.parametrize("chunk", [1, V, 3 * V + 1, 1 << 19])
+@pytest.mark.parametrize("bias", [True, False])
+def test_any_loss_of_logits_has_the_gradients_of_stored_logits(bias, chunk, monkeypatch):
+    monkeypatch.setattr(losses, "CHUNK", chunk)
+    *leaves, targets = made(bias=bias)
+
+    def odd(z: Tensor, y: Tensor) -> Tensor:
+        return z.logsumexp(dim=1).square() + (z.sin() * y[:, None]).sum(dim=1)
+
+    def chunked(x, weight, b, y):
+        return losses.mean_of(x, weight, b, lambda z, rows: odd(z, y[rows]))
+
+    def stored(x, weight, b, y):
+        return odd(F.linear(x, weight, b), y).mean()
+
+    same(*(with_gradients(f, *leaves, targets, factor=-2.5) for f in (chunked, stored)))
+
+
 def test_gradients_scale_with_the_incoming_gradient():
     given = made()
     same(with_gradients(losses.mean_loss, *given, factor=-3.5), with_gradients(plain, *given, factor=-3.5))

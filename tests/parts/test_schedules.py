@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headtohead import families
-from headtohead.parts.schedules import Constant, OneCycle, WarmupCosine
+from headtohead import InputError, families
+from headtohead.parts.schedules import Constant, OneCycle, WarmupCosine, WarmupStableDecay
 from headtohead.spec import is_builtin
 
 SCHEDULES = [cls() for cls in families("train")["schedule"].values() if is_builtin(cls)]
@@ -78,6 +78,46 @@ def test_without_warmup_the_rate_starts_at_the_peak():
     assert WarmupCosine(warmup=1).share(9, 10) == 1.0
     assert WarmupCosine(warmup=1).share(0, 10) == 0.1
     assert WarmupCosine(end=1, warmup=0).share(7, 10) == 1.0
+
+
+@pytest.mark.parametrize("steps", [1, 7, 20, 333])
+@pytest.mark.parametrize(
+    ("warmup", "decay", "end"), [(0.1, 0.2, 0.0), (0.0, 1.0, 0.1), (0.25, 0.0, 0.0), (0.5, 0.5, 0.3)]
+)
+def test_warmup_stable_decay_is_its_equation(steps, warmup, decay, end):
+    shapes = {
+        "1-sqrt": lambda p: 1 - p**0.5,
+        "linear": lambda p: 1 - p,
+        "cosine": lambda p: (1 + math.cos(math.pi * p)) / 2,
+    }
+    w, d = round(warmup * steps), round(decay * steps)
+    for shape, falls in shapes.items():
+        for step in range(steps):
+            if step < w:
+                wanted = (step + 1) / w
+            elif step < steps - d:
+                wanted = 1.0
+            else:
+                wanted = end + (1 - end) * falls((step - (steps - d)) / d)
+            found = WarmupStableDecay(warmup=warmup, decay=decay, shape=shape, end=end).share(step, steps)
+            assert found == pytest.approx(wanted, abs=1e-12), (shape, step)
+
+
+@pytest.mark.parametrize("shape", ["1-sqrt", "linear", "cosine"])
+def test_warmup_stable_decay_falls_as_in_the_library(shape):
+    pytorch_optimizer = pytest.importorskip("pytorch_optimizer")
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = pytorch_optimizer.get_wsd_schedule(optimizer, 0, 60, 40, cooldown_type=shape)
+    for step in range(100):
+        ours = WarmupStableDecay(warmup=0, decay=0.4, shape=shape).share(step, 100)
+        assert ours == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12)
+        optimizer.step()
+        theirs.step()
+
+
+def test_warmup_and_decay_are_shares_of_the_steps():
+    with pytest.raises(InputError, match="their sum must be at most 1"):
+        WarmupStableDecay(warmup=0.6, decay=0.5)
 
 
 def test_constant_is_constant():

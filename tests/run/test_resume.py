@@ -171,7 +171,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "an optimizer of something else": lambda p: save_file(
         {k.replace("optimizer/", "optimizer/x"): v for k, v in load_file(p).items()}, p, {"facts": _facts(p)}
     ),
-    "zeros at the end": lambda p: p.write_bytes(p.read_bytes()[:-5000] + bytes(5000)),
+    "zeros at the end": lambda p: p.write_bytes(p.read_bytes()[:-50_000] + bytes(50_000)),
 }
 
 

@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
     ),
     "unknown part in a pattern": (lambda: parse("Causal & Locl"), ["'Locl'", "did you mean Local?"]),
     "unknown class": (lambda: find("Nothing"), ["no part is called 'Nothing'"]),
-    "nothing near": (lambda: parse("Xyzzyq()"), ["known: Adagrad, Adam"]),
+    "nothing near": (lambda: parse("Xyzzyq()"), ["known: AdaMuon, Adagrad, Adam, AdamW"]),
     "wrong family": (lambda: ModelSpec(position=Local()), ["ModelSpec.position", "a Position", "not Local()"]),
     "wrong family by text": (lambda: ModelSpec().set("norm", "Rope"), ["ModelSpec.norm", "a Norm", "not Rope()"]),
     "no spec at all": (lambda: ModelSpec(position=3), ["ModelSpec.position", "a Position", "not 3"]),

@@ -213,3 +213,26 @@ def test_wrong_study_arguments_are_refused(given, says):
 def test_arm_names_of_numbers_are_short():
     made = Study(question="?", control=Arm(), vary={"train.optimizer.lr": [1e9, 0.0013, 1.0 / 3]})
     assert [v.name for v in made.variants][1:] == ["lr=1e+09", "lr=0.0013", "lr=0.3333333333333333"]
+
+
+# -- objectives --------------------------------------------------------------------------------------------------------
+
+
+def test_objectives_that_predict_the_same_are_compared():
+    made = asking(vary={"train.objective": ["NextToken(smoothing=0.1)", "MultiToken", "NextToken(z_loss=1e-4)"]})
+    assert [v.name for v in made.variants][1:] == ["NextToken(smoothing=0.1)", "MultiToken", "NextToken(z_loss=0.0001)"]
+
+
+def test_losses_of_next_and_of_masked_tokens_are_not_compared():
+    full = Arm().set("model.pattern", "Full")
+    with pytest.raises(InputError, match="the losses of these arms cannot be compared: that of NextToken is of next"):
+        asking(control=full, vary={"train.objective": ["MaskedTokens"]})
+    both = asking(control=full.set("train.objective", "MaskedTokens"), vary={"train.objective.share": [0.15, 0.4]})
+    assert len(both.variants) == 2
+
+
+def test_an_objective_that_an_arm_cannot_have_is_refused_before_training():
+    with pytest.raises(InputError, match="MaskedTokens needs a model that sees both sides"):
+        asking(vary={"train.objective": ["MaskedTokens"]})
+    with pytest.raises(InputError, match="Distillation needs a teacher"):
+        asking(vary={"train.objective": ["Distillation"]})

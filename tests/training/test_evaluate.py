@@ -274,3 +274,49 @@ def test_windows_know_the_document_that_contains_them(stride: int):
         inside = set(of_token[start : start + block])
         assert document == (inside.pop() if len(inside) == 1 else -1)
     assert "document" not in running_text(Told(), text_of([1] * 33), EvalSpec(), block, "cpu").items
+
+
+# -- masked tokens -----------------------------------------------------------------------------------------------------
+
+
+class Recorded:
+    """A model whose loss is the id that it sees at a token, and that keeps its inputs."""
+
+    def __init__(self) -> None:
+        self.ids: list[np.ndarray] = []
+        self.targets: list[np.ndarray] = []
+
+    def token_losses(self, ids: Tensor, targets: Tensor) -> Tensor:
+        self.ids += list(ids.numpy())
+        self.targets += list(targets.numpy())
+        return ids.double() + 0.25
+
+
+@pytest.mark.parametrize("count", [40, 41, 45, 8, 3])
+@pytest.mark.parametrize("batch", [1, 2, 64])
+def test_masked_tokens_are_hidden_and_only_they_count(count, batch):
+    tokens, mask = np.arange(count) % 7, 99
+    model = Recorded()
+    measured = running_text(model, text_of(tokens.tolist()), EvalSpec(masked=0.3, batch=batch), 8, "cpu", mask=mask)
+    hidden = 0
+    for n, (ids, targets, start) in enumerate(zip(model.ids, model.targets, measured.items["start"], strict=True)):
+        truth = tokens[start : start + 8]
+        assert targets.tolist() == truth.tolist()
+        at = ids == mask
+        assert at.sum() == max(1, round(0.3 * len(truth))) == measured.items["tokens"][n]
+        assert (ids[~at] == truth[~at]).all()
+        hidden += at.sum()
+    assert measured.values["tokens"] == hidden
+    assert measured.values["loss"] == mask + 0.25
+    assert measured.values.keys() == {"loss", "perplexity", "tokens"}
+
+
+def test_which_tokens_are_hidden_depends_on_the_window_alone():
+    tokens = np.arange(400) % 7
+    seen = {}
+    for batch, spread in ((1, None), (5, None), (64, 10)):
+        model = Recorded()
+        items = running_text(model, text_of(tokens.tolist()), EvalSpec(batch=batch), 8, "cpu", spread, mask=99).items
+        for start, ids in zip(items["start"], model.ids, strict=True):
+            assert seen.setdefault(int(start), ids.tolist()) == ids.tolist()
+    assert len({tuple(np.flatnonzero(np.array(ids) == 99)) for ids in seen.values()}) > 5

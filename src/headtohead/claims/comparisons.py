@@ -327,7 +327,7 @@ class Audited(Evidence):
         from headtohead.auditor.stored import audit_once
 
         arm = self.arm.set(self.path, self.part)
-        return _audited(audit_once(arm.model, str(self.part), causal=arm.task == "lm"), str(self.part))
+        return _audited(audit_once(arm.model, str(self.part), causal=arm.is_causal), str(self.part))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,11 @@ class Batch:
     def tokens(self) -> int:
         return int(self.ids.size if self.keep is None else self.keep.sum())
 
+    def split(self, pieces: int) -> list[Batch]:
+        """Cut the batch into pieces of nearly the same number of texts, at most one per text."""
+        rows = np.array_split(np.arange(len(self.ids)), min(pieces, len(self.ids)))
+        return [Batch(self.ids[r], self.targets[r], None if self.keep is None else self.keep[r]) for r in rows]
+
 
 def windows_in(tokens: np.ndarray, block: int, what: str = "the training text") -> int:
     """Return the number of windows of `block` tokens that have a next token for each."""

@@ -100,6 +100,8 @@ class Written:
 
 def _stock(trained: Trained) -> Written | None:
     """Export as an architecture of transformers; None if none equals the model."""
+    if trained.task not in AUTO:
+        raise InputError(f"this model is not exported: {trained.instead}")
     spec, ours = trained.spec.arm.model, trained.model.state_dict()
     fit = nearest(spec, ours, trained.task)
     if fit is None or fit.differs:

@@ -117,7 +117,7 @@ def stream(
     """Yield the tokens of `generate` one by one."""
     trained = opened(run)
     model = trained.model
-    if not isinstance(model, LanguageModel):
+    if trained.task != "lm" or not isinstance(model, LanguageModel):
         raise InputError(trained.instead)
     if tokens < 1 or samples < 1:
         raise InputError("give at least one token and one sample")
@@ -140,7 +140,7 @@ def prompt_ids(trained: Trained, prompt: str) -> Tensor:
 def next_tokens(trained: Trained, prompt: str, count: int) -> tuple[tuple[str, float], ...]:
     """Return the most likely tokens after a prompt, with their probabilities. Of a prompt that is longer than the
     block, the model reads what `generate` would read."""
-    if not isinstance(trained.model, LanguageModel):
+    if trained.task != "lm" or not isinstance(trained.model, LanguageModel):
         raise InputError(trained.instead)
     ids = prompt_ids(trained, prompt)
     window = ids[window_start(len(ids), trained.model.spec.block) :]

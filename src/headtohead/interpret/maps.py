@@ -41,7 +41,7 @@ class Maps:
     unknown: int  # tokens of the text that are not in the vocabulary
     name: str  # of the model
     step: int | None  # number of updates; None: not known
-    task: str  # lm, classifier or encoder
+    task: str  # lm, classifier, encoder or masked
     answers: tuple[
         tuple[str, float], ...
     ]  # most likely next tokens or classes, with probabilities; empty for an encoder
@@ -166,7 +166,7 @@ def attention(run: Trained | Record | str, text: str, *, step: int | None = None
         name=trained.title,
         step=trained.step,
         task=trained.task,
-        answers=() if trained.task == "encoder" else likeliest(logits, list(trained.labels) or names),
+        answers=() if trained.task in ("encoder", "masked") else likeliest(logits, list(trained.labels) or names),
         checks=checks,
         layers=tuple(range(L)),
         heads=tuple(range(H)),

@@ -42,7 +42,7 @@ def score(run: Trained | str, text: str) -> Score:
     """
     trained = opened(run)
     model, vocabulary = trained.model, trained.vocabulary
-    if not isinstance(model, LanguageModel):
+    if trained.task != "lm" or not isinstance(model, LanguageModel):
         raise InputError(trained.instead)
     ids = vocabulary.encode([text])[0].astype(np.int64)
     if len(ids) < 2:

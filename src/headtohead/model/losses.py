@@ -7,6 +7,7 @@ Shapes: N tokens, D width, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,6 +28,12 @@ def token_losses(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
 def mean_loss(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
     """Return the mean of `token_losses`, with gradients for x, weight and bias."""
     return _MeanLoss.apply(x, weight, bias, targets)
+
+
+def mean_of(x: Tensor, weight: Tensor, bias: Tensor | None, loss: Callable[[Tensor, slice], Tensor]) -> Tensor:
+    """Return the mean of any loss of the logits, with gradients for x, weight and bias. `loss` returns the losses (n,)
+    of the logits (n, V) of some rows; torch differentiates it there."""
+    return _MeanOf.apply(x, weight, bias, loss)
 
 
 def _chunks(rows: int, vocab: int) -> list[slice]:
@@ -70,3 +77,29 @@ class _MeanLoss(torch.autograd.Function):
         del ctx.gradients
         scale = grad / len(dx)
         return dx.mul_(scale), dw.mul_(scale), None if db is None else db.mul_(scale), None
+
+
+class _MeanOf(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, loss: Callable[[Tensor, slice], Tensor]
+    ) -> Tensor:
+        dx, dw = torch.empty_like(x), torch.zeros_like(weight)
+        db = None if bias is None else torch.zeros_like(bias)
+        total = x.new_zeros(())
+        for rows in _chunks(len(x), len(weight)):
+            with torch.enable_grad():
+                z = _logits(x[rows], weight, bias).detach().requires_grad_()
+                value = loss(z, rows).sum()
+                (dz,) = torch.autograd.grad(value, z)
+            total += value.detach()
+            torch.mm(dz, weight, out=dx[rows])
+            dw.addmm_(dz.t(), x[rows])
+            if db is not None:
+                db += dz.sum(dim=0)
+        ctx.gradients = dx, dw, db
+        return total / len(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _MeanLoss.backward(ctx, grad)

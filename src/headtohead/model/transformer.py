@@ -9,6 +9,8 @@ Shapes: B texts, T tokens, D = width, V vocabulary, C classes. ids (B, T) intege
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -168,7 +170,16 @@ class LanguageModel(nn.Module):
 
     def mean_loss(self, ids: Tensor, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy of the next tokens, without storing the logits."""
-        return losses.mean_loss(self.trunk(ids).flatten(0, 1), self._head_weight(), self.head.bias, targets.flatten())
+        return self.mean_of(self.trunk(ids).flatten(0, 1), targets.flatten())
+
+    def mean_of(self, x: Tensor, targets: Tensor, loss: Callable[[Tensor, slice], Tensor] | None = None) -> Tensor:
+        """Return the mean cross-entropy of vectors x (N, D) from the trunk, or the mean of `loss(logits, rows)`."""
+        weight, bias = self._head_weight(), self.head.bias
+        return losses.mean_loss(x, weight, bias, targets) if loss is None else losses.mean_of(x, weight, bias, loss)
+
+    def logits_of(self, x: Tensor) -> Tensor:
+        """Return the logits (N, V) of vectors x (N, D) from the trunk."""
+        return F.linear(x, self._head_weight(), self.head.bias)
 
     def token_losses(self, ids: Tensor, targets: Tensor) -> Tensor:
         """Return the cross-entropy (B, T) of each next token, without gradients."""

@@ -1,4 +1,5 @@
-"""Optimizers. A part builds torch optimizers for groups of parameters: most parts build one, Muon builds two.
+"""Optimizers. A part builds torch optimizers for groups of parameters: most parts build one, Muon builds two. The last
+parts of this file are those of the library `pytorch_optimizer`, which the extra `optim` installs.
 
 The caller sorts the parameters into `Groups`. Weight decay applies to matrices and embeddings, and with `decay_all`
 also to biases and gains.
@@ -7,13 +8,14 @@ also to biases and gains.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from headtohead.errors import needs_extra
 from headtohead.spec import Part, knob
 
 
@@ -37,6 +39,8 @@ class Stepper(Protocol):
 
 class Optimizer(Part, family="optimizer", of="train"):
     """How a gradient becomes an update. Every optimizer has a peak learning rate `lr` that the schedule scales."""
+
+    averages: ClassVar[bool] = False  # it averages weights itself: what it builds has the method `averaged`
 
     @abc.abstractmethod
     def build(self, groups: Groups) -> list[Stepper]:
@@ -235,3 +239,198 @@ def orthogonalised(x: Tensor, steps: int) -> Tensor:
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
     return x.mT if tall else x
+
+
+# -- of the library pytorch_optimizer: a part states the equation and the knobs, the library makes the updates ---------
+
+
+def _library(name: str) -> Any:
+    """A class of the library, by its name."""
+    try:
+        import pytorch_optimizer
+    except ImportError:
+        raise needs_extra(f"the optimizer {name}", "optim") from None
+    return getattr(pytorch_optimizer, name)
+
+
+class Lion(Optimizer):
+    """Steps of one size: the sign of a running mean of the gradient."""
+
+    equation: ClassVar[str] = "w ← w − lr · ( sign(β₁·m + (1−β₁)·g) + weight_decay · w );  m ← β₂·m + (1−β₂)·g"
+    reference: ClassVar[str] = "Chen et al. 2023, Symbolic Discovery of Optimization Algorithms"
+
+    lr: float = knob(default=1e-3, gt=0, help="peak learning rate; a third to a tenth of AdamW's")
+    betas: tuple[float, float] = knob(
+        default=(0.9, 0.99), help="share of the running mean in the update, and decay of the running mean"
+    )
+    weight_decay: float = knob(default=0.03, ge=0, help="strength of the pull towards zero")
+
+    def build(self, groups: Groups) -> list[Stepper]:
+        return [_library("Lion")(_with_decay(groups, self.weight_decay), lr=self.lr, betas=self.betas)]
+
+
+class SOAP(Optimizer):
+    """Adam in the eigenbasis of the gradient's second moments of rows and columns. The first step only measures."""
+
+    equation: ClassVar[str] = (
+        "L ← β·L + (1−β)·GGᵀ, R ← β·R + (1−β)·GᵀG, with eigenvectors Q_L, Q_R;  "
+        "W ← W − lr · Q_L · Adam(Q_Lᵀ G Q_R) · Q_Rᵀ"
+    )
+    reference: ClassVar[str] = "Vyas et al. 2024, SOAP: Improving and Stabilizing Shampoo using Adam"
+
+    lr: float = knob(default=3e-3, gt=0, help="peak learning rate")
+    betas: tuple[float, float] = knob(
+        default=(0.95, 0.95), help="decay of the running means of the gradient and of its square; β is the second"
+    )
+    eps: float = knob(default=1e-8, gt=0, help="avoids division by zero")
+    weight_decay: float = knob(default=0.01, ge=0, help="strength of the pull towards zero")
+    every: int = knob(default=10, ge=1, help="steps between updates of the eigenvectors")
+    largest: int = knob(
+        default=1024, ge=1, help="longest side with an eigenbasis; a longer one, such as the vocabulary, has none"
+    )
+
+    def build(self, groups: Groups) -> list[Stepper]:
+        optimizer = _library("SOAP")(
+            _with_decay(groups, self.weight_decay),
+            lr=self.lr,
+            betas=self.betas,
+            eps=self.eps,
+            precondition_frequency=self.every,
+            max_precondition_dim=self.largest,
+        )
+        return [optimizer]
+
+
+class ScheduleFreeAdamW(Optimizer):
+    """AdamW without a schedule: gradients at a point between the weights and their average, which is evaluated.
+
+    The average takes the place of a falling rate. Use it with a warm-up and a constant rate:
+    WarmupStableDecay(decay=0).
+    """
+
+    equation: ClassVar[str] = (
+        "y = (1−β₁)·z + β₁·x;  z ← z − lr · ( g(y)/(sqrt(v) + eps) + weight_decay · y );  "
+        "x ← (1−c)·x + c·z,  c = lr²/Σ lr²,  and x is evaluated"
+    )
+    reference: ClassVar[str] = "Defazio et al. 2024, The Road Less Scheduled"
+    averages: ClassVar[bool] = True
+
+    lr: float = knob(default=1e-2, gt=0, help="learning rate")
+    betas: tuple[float, float] = knob(
+        default=(0.9, 0.999), help="share of the average in y, and decay of the running mean of the squared gradient"
+    )
+    eps: float = knob(default=1e-8, gt=0, help="avoids division by zero")
+    weight_decay: float = knob(default=0.01, ge=0, help="strength of the pull towards zero")
+
+    def check(self) -> None:
+        _refuse_no_average("betas", self.betas[0])
+
+    def build(self, groups: Groups) -> list[Stepper]:
+        optimizer = _library("ScheduleFreeAdamW")(
+            _with_decay(groups, self.weight_decay), lr=self.lr, betas=self.betas, eps=self.eps
+        )
+        return [ScheduleFree(optimizer, self.betas[0])]
+
+
+class ScheduleFreeSGD(Optimizer):
+    """SGD without a schedule: gradients at a point between the weights and their average, which is evaluated."""
+
+    equation: ClassVar[str] = (
+        "y = (1−β)·z + β·x;  z ← z − lr · (g(y) + weight_decay · y);  x ← (1−c)·x + c·z,  c = lr²/Σ lr²,  "
+        "and x is evaluated"
+    )
+    reference: ClassVar[str] = "Defazio et al. 2024, The Road Less Scheduled"
+    averages: ClassVar[bool] = True
+
+    lr: float = knob(default=1.0, gt=0, help="learning rate")
+    momentum: float = knob(default=0.9, gt=0, lt=1, help="β, share of the average in y")
+    weight_decay: float = knob(default=0.0, ge=0, help="strength of the pull towards zero, added to the gradient")
+
+    def build(self, groups: Groups) -> list[Stepper]:
+        optimizer = _library("ScheduleFreeSGD")(
+            _with_decay(groups, self.weight_decay), lr=self.lr, momentum=self.momentum
+        )
+        return [ScheduleFree(optimizer, self.momentum)]
+
+
+def _refuse_no_average(knob: str, beta: float) -> None:
+    if not 0 < beta < 1:
+        raise ValueError(f"{knob}: the first must be between 0 and 1, not {beta:g}")
+
+
+class ScheduleFree:
+    """A schedule-free optimizer of the library. The model has the weights y; `averaged` computes the weights x.
+
+    The library can switch the model between y and x in place, but that rounds: training would depend on when the model
+    was evaluated.
+    """
+
+    def __init__(self, optimizer: Any, beta: float) -> None:
+        self.param_groups, self.state, self.step = optimizer.param_groups, optimizer.state, optimizer.step
+        self.beta = beta
+
+    def averaged(self) -> Mapping[nn.Parameter, Tensor]:
+        """Return x = (y − (1−β)·z) / β of every parameter that has been updated."""
+        return {p: p.lerp(s["z"], 1 - 1 / self.beta) for p, s in self.state.items() if "z" in s}
+
+
+class AdaMuon(Optimizer):
+    """Muon with a running mean square of each weight's direction; AdamW for everything that is not a matrix."""
+
+    equation: ClassVar[str] = (
+        "m ← β₁·m + (1−β₁)·g, u = UVᵀ where m ≈ USVᵀ, v ← β₂·v + (1−β₂)·u²;  "
+        "W ← W − 0.2 · lr · u/sqrt(v), scaled to a root mean square of 1"
+    )
+    reference: ClassVar[str] = "Si et al. 2025, AdaMuon: Adaptive Muon Optimizer"
+
+    lr: float = knob(default=1e-2, gt=0, help="peak learning rate of the matrices")
+    betas: tuple[float, float] = knob(
+        default=(0.95, 0.95), help="decay of the running means of the gradient and of the squared direction"
+    )
+    steps: int = knob(default=5, ge=1, help="Newton–Schulz iterations that orthogonalise the direction")
+    weight_decay: float = knob(default=0.0, ge=0, help="strength of the pull towards zero, for matrices")
+    rest: AdamW = knob(default=AdamW(lr=3e-3), help="optimizer of all other parameters, with its own learning rate")
+
+    def build(self, groups: Groups) -> list[Stepper]:
+        options = {"lr": self.lr, "betas": self.betas, "ns_steps": self.steps, "weight_decay": self.weight_decay}
+        return _matrices_and_rest("AdaMuon", groups, options, self.rest)
+
+
+class NorMuon(Optimizer):
+    """Muon with rows of equal size; AdamW for everything that is not a matrix."""
+
+    equation: ClassVar[str] = (
+        "u = UVᵀ of the Nesterov momentum ≈ USVᵀ, v_r ← β₂·v_r + (1−β₂)·mean(u_r²) of each row r;  "
+        "W ← W − lr · scale · u_r/sqrt(v_r), scaled to the norm of u"
+    )
+    reference: ClassVar[str] = "Li et al. 2025, NorMuon: Making Muon more efficient and scalable"
+
+    lr: float = knob(default=0.02, gt=0, help="peak learning rate of the matrices")
+    momentum: float = knob(default=0.95, ge=0, lt=1, help="share of the last direction that is kept")
+    beta2: float = knob(default=0.95, ge=0, lt=1, help="decay of the running mean square of each row")
+    steps: int = knob(default=5, ge=1, help="Newton–Schulz iterations that orthogonalise the direction")
+    weight_decay: float = knob(default=0.0, ge=0, help="strength of the pull towards zero, for matrices")
+    scale: Literal["shape", "rms"] = knob(
+        default="shape", help="size of an update: sqrt(max(1, rows/columns)) as in Muon, or a root mean square of 0.2"
+    )
+    rest: AdamW = knob(default=AdamW(lr=3e-3), help="optimizer of all other parameters, with its own learning rate")
+
+    def build(self, groups: Groups) -> list[Stepper]:
+        options = {
+            "lr": self.lr,
+            "momentum": self.momentum,
+            "beta2": self.beta2,
+            "ns_steps": self.steps,
+            "weight_decay": self.weight_decay,
+            "update_scale": {"shape": "preserve_norm", "rms": "match_rms"}[self.scale],
+        }
+        return _matrices_and_rest("NorMuon", groups, options, self.rest)
+
+
+def _matrices_and_rest(name: str, groups: Groups, options: dict[str, Any], rest: AdamW) -> list[Stepper]:
+    """An optimizer of the library for the matrices, and AdamW for the rest. The first one's rate is displayed."""
+    optimizers = rest.build(Groups((), groups.tables, groups.plain)) if groups.tables or groups.plain else []
+    if groups.matrices:
+        matrices = {"params": list(groups.matrices), "use_muon": True, **options}
+        optimizers.insert(0, _library(name)([matrices], foreach=True))
+    return optimizers

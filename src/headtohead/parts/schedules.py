@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from headtohead.errors import InputError
 from headtohead.spec import Part, knob
 
 
@@ -51,6 +52,36 @@ class WarmupCosine(Schedule):
             return (step + 1) / warmup
         progress = (step - warmup) / max(1, steps - warmup)
         return self.end + (1 - self.end) * (1 + math.cos(math.pi * progress)) / 2
+
+
+class WarmupStableDecay(Schedule):
+    """A linear warm-up, the peak rate, then a decay over the last steps. With decay=0 the rate stays at its peak."""
+
+    equation: ClassVar[str] = (
+        "(t+1)/w up to step w = warmup · T, then 1, then end + (1−end) · f(p) over the last decay · T steps, "
+        "p from 0 to 1;  f = 1 − sqrt(p), 1 − p or (1 + cos(π·p))/2"
+    )
+    reference: ClassVar[str] = "Hu et al. 2024, MiniCPM; Hägele et al. 2024 for 1 − sqrt(p)"
+
+    warmup: float = knob(default=0.1, ge=0, le=1, help="share of the steps that the rate rises")
+    decay: float = knob(default=0.2, ge=0, le=1, help="share of the steps that the rate falls, at the end")
+    shape: Literal["1-sqrt", "linear", "cosine"] = knob(default="1-sqrt", help="how the rate falls")
+    end: float = knob(default=0.0, ge=0, le=1, help="share of the peak rate that the decay leads to")
+
+    def check(self) -> None:
+        if self.warmup + self.decay > 1:
+            raise InputError(
+                f"WarmupStableDecay: warmup={self.warmup:g} and decay={self.decay:g} are shares of the steps: "
+                "their sum must be at most 1"
+            )
+
+    def share(self, step: int, steps: int) -> float:
+        warmup, decay = round(self.warmup * steps), round(self.decay * steps)
+        if step < warmup:
+            return (step + 1) / warmup
+        progress = max(0, step - (steps - decay)) / max(1, decay)
+        left = {"1-sqrt": 1 - math.sqrt(progress), "linear": 1 - progress, "cosine": _between(1, 0, progress)}
+        return self.end + (1 - self.end) * left[self.shape]
 
 
 class OneCycle(Schedule):

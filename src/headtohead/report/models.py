@@ -25,6 +25,7 @@ from headtohead.run.load import Trained, load_trained, snapshot_steps
 from headtohead.run.store import Record
 from headtohead.spec import Spec
 from headtohead.spec.trust import NotApproved
+from headtohead.training.arm import is_causal
 from headtohead.training.tasks import task_of
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class _Look:
         def made() -> Audited:
             model = Spec.from_json(arm.spec["model"], arm.code)
             report = audit_once(
-                model, arm.name, causal=arm.spec["task"] == "lm", home=self.outcome.home if self.keep else None
+                model, arm.name, causal=is_causal(arm.spec, arm.code), home=self.outcome.home if self.keep else None
             )
             broken = tuple((f.title, f.evidence, f.meaning) for f in report.broken)
             return Audited(arm.name, report.summary().rpartition(": ")[2], broken)
@@ -246,7 +247,7 @@ def audits_and_samples(
     audits, samples = [], []
     for arm in arms:
         audits.append(look.audit(arm))
-        if arm.records and arm.spec["task"] == "lm":
+        if arm.records and is_causal(arm.spec, arm.code):
             trained = look.attempt("samples", arm.name, partial(load_trained, arm.records[0]))
             samples.append(None if trained is None else look.say(arm, trained))
     if len(chosen) > most:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from headtohead.disk import checksums
 from headtohead.disk.writing import open_to_append, write_all
 from headtohead.run import files, store
+from headtohead.training.optimizer_state import Saved
 from headtohead.training.trainer import Trainer
 
 
@@ -27,9 +28,10 @@ def save_checkpoint(folder: Path, run: str, model: nn.Module, trainer: Trainer, 
     """Write a checkpoint. `facts` come back from `load_checkpoint`; "lines" is the size of the metrics file, "metrics"
     its sha256, and "files" has the checksums of other files that the session has written."""
     tensors = {f"model/{k}": v for k, v in model.state_dict().items()}
-    tensors |= {f"optimizer/{k}": v for k, v in trainer.state().items()}
+    state = trainer.state()
+    tensors |= {f"optimizer/{k}": v for k, v in state.tensors.items()}
     tensors = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
-    facts = json.loads(json.dumps({"run": run, "done": trainer.done, **facts}))
+    facts = json.loads(json.dumps({"run": run, "done": trainer.done, "optimizer": state.values, **facts}))
     facts["sum"] = _sum(tensors, facts)
     path = folder / files.CHECKPOINT
     data = save(tensors, {"facts": json.dumps(facts)})
@@ -62,7 +64,7 @@ def load_checkpoint(
             damaged.append(f"{name} was damaged: it is set aside as {store.set_aside(path)}")
             continue
         model.load_state_dict(_below("model/", tensors))
-        trainer.restore(_below("optimizer/", tensors), facts["done"])
+        trainer.restore(Saved(_below("optimizer/", tensors), facts.get("optimizer", {})), facts["done"])
         return facts, damaged
     return None, damaged
 

@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,13 @@ import torch
 from torch import nn
 
 from headtohead.data.encoded import SentenceSet
+from headtohead.run import store
 from headtohead.run.machine import keep_memory
 from headtohead.run.session import Plan
+from headtohead.run.teachers import ready_task
 from headtohead.spec import Spec, code_of, trust
 from headtohead.training.arm import Arm
-from headtohead.training.tasks import Task, task_of
+from headtohead.training.tasks import Task
 from headtohead.training.trainer import Trainer, TrainSpec
 
 STEPS = 6
@@ -98,7 +100,7 @@ def _train_on_request() -> None:
         arm = Spec.from_json(request["arm"], code)
         assert isinstance(arm, Arm)
         torch.set_num_threads(request["threads"])
-        task = task_of(arm)
+        task = ready_task(arm, store.home())
         model = task.build(0)
         steps = Trainer(model, arm.train, task.steps, 0).fit(_loss_of(task, model))
         for n, _ in enumerate(steps):
@@ -108,15 +110,15 @@ def _train_on_request() -> None:
                 break
 
 
-def _loss_of(task: Task, model: nn.Module) -> Callable[[int], torch.Tensor]:
-    return lambda step: task.loss(model, task.batch(0, step), "cpu")
+def _loss_of(task: Task, model: nn.Module) -> Callable[[int], Iterable[torch.Tensor]]:
+    return lambda step: task.losses(model, task.batch(0, step), "cpu")
 
 
 def time_run(arm: Arm, threads: int = 1, load: BackgroundLoad | None = None) -> RunTime:
     """Time a few steps. Their batches are spread over the first epoch, because texts differ in length."""
     keep_memory()
     torch.set_num_threads(threads)
-    task = task_of(arm)  # first, so that downloads and the vocabulary are in the cache for the others
+    task = ready_task(arm, store.home())  # first, so that downloads and the vocabulary are in the cache for the others
     if load is not None:
         load.train(arm, threads)
     plan, model = Plan.of(task), task.build(0)

@@ -35,9 +35,9 @@ class Trained:
     checkpoint: str = ""  # its name; empty for a run
 
     @property
-    def task(self) -> Literal["lm", "classifier", "encoder"]:
+    def task(self) -> Literal["lm", "classifier", "encoder", "masked"]:
         if isinstance(self.model, LanguageModel):
-            return "lm"
+            return "lm" if self.spec.arm.is_causal else "masked"
         return "classifier" if isinstance(self.model, Classifier) else "encoder"
 
     @property
@@ -46,6 +46,7 @@ class Trained:
         kinds = {
             "lm": "a language model: use h2h score",
             "classifier": "a classifier: use h2h classify",
+            "masked": "a model of masked tokens, which predicts no next token: use h2h attend",
             "encoder": "an encoder without a head, which predicts neither tokens nor labels: use h2h attend",
         }
         return f"{self.checkpoint or f'run {self.record.id}'} is {kinds[self.task]}"
@@ -87,7 +88,8 @@ def load_steps(record: Record, steps: Iterable[int | None]) -> Iterator[Trained]
     if labels:
         model = Classifier(spec.arm.model, vocabulary.size, len(labels), spec.seed, vocabulary.pad)
     else:
-        model = LanguageModel(spec.arm.model, vocabulary.size, spec.seed)
+        size = vocabulary.size + spec.arm.train.objective.extra_tokens
+        model = LanguageModel(spec.arm.model, size, spec.seed)
     model.eval()
     drawn = {name: weight.clone() for name, weight in model.state_dict().items()}
     for step in steps:

@@ -48,6 +48,7 @@ class Result(JsonObject):
     weights_of: int  # the step whose weights were kept and measured
     parameters: int = 0
     learning: int | None = None  # parameters that learn
+    training_only: int = 0  # parameters of heads that exist in training only, not part of `parameters`
     flops_per_step: int | None = None
     tokens_per_step: int = 0
     values: dict[str, Any]  # by SET/FIGURE

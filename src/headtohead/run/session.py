@@ -11,7 +11,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,17 +27,19 @@ from headtohead.data.stored_json import DAMAGED, parsed
 from headtohead.disk import checksums
 from headtohead.disk.writing import remove, sync_folder
 from headtohead.errors import InputError, PartFailed, failure, is_out_of_memory, is_users
+from headtohead.model.ahead import detach, kept_weights
 from headtohead.run import files, seal, store
 from headtohead.run.checkpoint import MetricsFile, load_checkpoint, save_checkpoint
 from headtohead.run.events import Evaluated, Event, Failed, Finished, Progress, Started, Stopped
 from headtohead.run.machine import environment, keep_memory, peak_mb
 from headtohead.run.results import Best, Result, Times
 from headtohead.run.store import Record
+from headtohead.run.teachers import ready_task
 from headtohead.spec import code_of, has_user_part
 from headtohead.training import first_batch
 from headtohead.training.arm import RunSpec, read_run
 from headtohead.training.first_batch import FirstStep
-from headtohead.training.tasks import Task, task_of
+from headtohead.training.tasks import Task
 from headtohead.training.trainer import Trainer
 
 
@@ -159,7 +161,7 @@ class _Session:
         torch.set_num_threads(self.spec.threads)
         stop.preparing = True  # tokenizing a large corpus takes minutes
         try:
-            task = task_of(self.spec.arm)
+            task = ready_task(self.spec.arm, self.folder.parent.parent, self.spec.device)
         finally:
             stop.preparing = False
         plan = Plan.of(task)
@@ -174,7 +176,7 @@ class _Session:
         values: dict[str, Any] = {}
         try:
             with self._restore(model, trainer) as lines:
-                parameters = sum(p.numel() for p in model.parameters())
+                parameters = sum(p.numel() for p in kept_weights(model).values())
                 warnings = [*self.warnings, *self.damaged]
                 facts = task.facts()
                 yield Started(self.spec.id, task.steps, trainer.done, parameters, facts, warnings, self.damaged)
@@ -183,7 +185,8 @@ class _Session:
                     yield Stopped(self.spec.id, trainer.done, task.steps)
                     return
                 self.learning_bytes = trainer.learning_bytes
-                values = self._conclude(task, model, ended, lines).values
+                with trainer.averaged():
+                    values = self._conclude(task, model, ended, lines).values
         finally:
             if tracker:
                 tracker.finish({k: v for k, v in values.items() if isinstance(v, int | float)})
@@ -197,15 +200,15 @@ class _Session:
         tokens = 0
         losses: list[Tensor] = []
 
-        def loss_of(step: int) -> Tensor:
+        def loss_of(step: int) -> Iterable[Tensor]:
             nonlocal tokens
             batch = task.batch(seed, step)
             tokens += batch.tokens
-            return task.loss(model, batch, device)
+            return task.losses(model, batch, device)
 
         if trainer.done == 0 and not lines.written:
             yield from self._evaluate(0, task, model, lines, tracker, {})
-            self._snapshot(0, plan, model)
+            self._snapshot(0, plan, trainer)
         saved = reported = clock = time.monotonic()
         done_before, seconds_before = trainer.done, self.seconds
         for step in trainer.fit(loss_of):
@@ -231,10 +234,11 @@ class _Session:
                 line = {"train/batch_loss": float(np.mean(self.pending)), "lr": step.lr}
                 self.pending.clear()
                 if plan.evaluates(step.done):
-                    yield from self._evaluate(step.done, task, model, lines, tracker, line)
+                    with trainer.averaged():
+                        yield from self._evaluate(step.done, task, model, lines, tracker, line)
                 else:
                     self._write(step.done, line, lines, tracker)
-                self._snapshot(step.done, plan, model)
+                self._snapshot(step.done, plan, trainer)
                 clock = time.monotonic()  # evaluation time is not training time
             if saving:
                 self._save(model, trainer, lines)
@@ -326,15 +330,17 @@ class _Session:
         self.written, self.best_written = facts["files"], facts["best_file"]
         return MetricsFile(self.folder / files.METRICS, facts["lines"])
 
-    def _snapshot(self, done: int, plan: Plan, model: nn.Module) -> None:
+    def _snapshot(self, done: int, plan: Plan, trainer: Trainer) -> None:
         if done in plan.snapshots:
             name = f"{files.SNAPSHOTS}/{files.snapshot(done)}"
-            store.write_whole(self.folder / name, _weights(model))
+            with trainer.averaged():
+                store.write_whole(self.folder / name, _weights(trainer.model))
             self.written |= checksums.sums_of(self.folder, [name])
 
     def _conclude(self, task: Task, model: nn.Module, ended: Ended, lines: MetricsFile) -> Result:
         """Evaluate the final weights, the test sets included, and write the result after all other files."""
         model.eval()
+        training_only = detach(model)
         values: dict[str, Any] = {}
         items: dict[str, np.ndarray] = {}
         kept = ended.step
@@ -361,6 +367,7 @@ class _Session:
             weights_of=kept,
             parameters=sum(p.numel() for p in model.parameters()),
             learning=sum(p.numel() for p in model.parameters() if p.requires_grad),
+            training_only=training_only,
             flops_per_step=self.flops,
             tokens_per_step=task.batch(self.spec.seed, 0).tokens,
             values=values,
@@ -426,7 +433,7 @@ class Plan:
 
 def _weights(model: nn.Module) -> bytes:
     """The weights as a safetensors file, with one metadata entry: the order of several would vary, and so the bytes."""
-    return save({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, {"format": "pt"})
+    return save({k: v.detach().cpu().contiguous() for k, v in kept_weights(model).items()}, {"format": "pt"})
 
 
 def _npz(arrays: dict[str, np.ndarray]) -> bytes:

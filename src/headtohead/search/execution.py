@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load
 
 from headtohead.errors import InputError
+from headtohead.model.ahead import detach
 from headtohead.outcome.metrics import better_way
 from headtohead.report import grid
 from headtohead.run import files, store
@@ -183,6 +184,7 @@ def _test_values(spec: RunSpec, record: Record) -> dict[str, Any]:
     torch.set_num_threads(spec.threads)
     task = task_of(spec.arm)
     model = task.build(spec.seed).to(spec.device)
+    detach(model)  # heads of training have no stored weights
     path = record.folder / files.WEIGHTS
     try:
         model.load_state_dict(load(path.read_bytes()))

@@ -94,7 +94,7 @@ _FAMILIES: dict[str, dict[str, type[Part]]] = {}
 # Families are listed in this order, whatever was imported first.
 ORDER: tuple[str, ...] = ("corpus", "preparation", "tokenizer")
 ORDER += ("feedforward", "fusion", "norm", "pattern", "pooling", "position", "residual")
-ORDER += ("start", "optimizer", "sampling", "schedule")
+ORDER += ("start", "objective", "optimizer", "averaging", "sampling", "schedule")
 _PLACES: dict[str, str] = {}  # family → model, train or data
 _SPECS: dict[str, type[Spec]] = {}
 
@@ -295,7 +295,7 @@ def families(of: str | None = "model") -> dict[str, dict[str, type[Part]]]:
         >>> h2h.families()["norm"]["RMSNorm"](eps=1e-5)
         RMSNorm(eps=1e-05)
         >>> sorted(h2h.families("train"))
-        ['optimizer', 'sampling', 'schedule', 'start']
+        ['averaging', 'objective', 'optimizer', 'sampling', 'schedule', 'start']
     """
     importlib.import_module("headtohead.training.arm")  # registers all built-in parts and specs
     ordered = sorted(_FAMILIES, key=lambda family: ORDER.index(family) if family in ORDER else len(ORDER))

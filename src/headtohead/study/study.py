@@ -116,6 +116,7 @@ class Study:
             read_amount(self.margin)
         _ = self.design  # refuses impossible numbers of pairs
         self._check_metric()
+        self._check_objectives()
         if len(self.variants) < 2 and self.vary:
             raise InputError("you listed only values that the control has: add another value to compare")
 
@@ -286,6 +287,17 @@ class Study:
         if self._changes_tokens and figure in ("loss", "perplexity") and self.control.task == "lm":
             name = self.measured.partition("/")[0]
             raise InputError(f"{figure} per token cannot be compared across vocabularies: use {name}/bits_per_byte")
+
+    def _check_objectives(self) -> None:
+        """Refuse arms whose losses measure different things."""
+        for variant in self.variants:
+            variant.arm.refuse_misfits()
+        predicted = {v.arm.train.objective.predicts: v.name for v in self.variants if v.arm.task == "lm"}
+        if len(predicted) > 1:
+            arms = " and ".join(f"that of {name} is of {what}" for what, name in predicted.items())
+            raise InputError(
+                f"the losses of these arms cannot be compared: {arms}; vary objectives that predict the same"
+            )
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 

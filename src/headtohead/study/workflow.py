@@ -118,7 +118,7 @@ def audit_models(study: Study, home: Path, listen: Listener) -> None:
     by_model = {variant.arm.model.id: variant for variant in reversed(study.variants)}  # the first name of each
     for done, variant in enumerate(reversed(by_model.values()), start=1):
         try:
-            report = audit_once(variant.arm.model, variant.name, causal=variant.arm.task == "lm", home=home)
+            report = audit_once(variant.arm.model, variant.name, causal=variant.arm.is_causal, home=home)
         except Exception as error:  # a part that cannot be built: its runs fail with the reason, the others continue
             listen(Note(f"warning: {variant.name} cannot be audited: {failure(error).splitlines()[0]}"))
         else:

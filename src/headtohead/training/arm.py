@@ -58,6 +58,27 @@ class Arm(Spec):
             train=TrainSpec(steps=None, epochs=10, clip=None).set("schedule", "Constant").set("optimizer.lr", 1e-3),
         )
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether the model predicts next tokens, so that no token may see a later one."""
+        return self.task == "lm" and not self.train.objective.sees_both_sides
+
+    def refuse_misfits(self) -> None:
+        """Raise InputError for an objective that this task or model cannot have. Not part of `check`, because settings
+        are changed one after the other."""
+        objective = self.train.objective
+        name = type(objective).__name__
+        if self.task not in objective.tasks:
+            raise InputError(f"{name} is an objective of language models: set train.objective=NextToken")
+        if objective.sees_both_sides and self.model.pattern.is_causal(self.model.block):
+            raise InputError(f"{name} needs a model that sees both sides: set model.pattern=Full")
+        if objective.extra_tokens and self.start.pretrained:
+            raise InputError(f"{name} adds a token that a checkpoint does not have: set start=Fresh")
+        if objective.extra_heads >= self.model.block:
+            raise InputError(f"{name} looks farther than model.block={self.model.block}: predict fewer tokens")
+        if objective.taught and not objective.teacher:
+            raise InputError(f"{name} needs a teacher: set train.objective.run to the id of a run (h2h list runs)")
+
     def settings(self, settings: list[str]) -> Arm:
         """Return a copy with `path=value` settings, such as model.position=Rope or train.steps=200."""
         arm = self
@@ -104,6 +125,12 @@ def run_specs(arm: Arm, seeds: Iterable[int], device: str, threads: int) -> dict
         raise InputError(f"more than {MOST_SEEDS:,} seeds are more than a store takes: give fewer")
     first = RunSpec(arm=arm, device=device, threads=threads).resolved()
     return {seed: dataclasses.replace(first, seed=seed) for seed in seeds}
+
+
+def is_causal(arm: dict[str, Any], code: Copies = None) -> bool:
+    """`Arm.is_causal` of an arm's JSON. Only the objective is read."""
+    objective = arm["train"].get("objective")
+    return arm["task"] == "lm" and not (objective and Spec.from_json(objective, code).sees_both_sides)
 
 
 def read_run(data: Any, code: Copies = None) -> RunSpec:

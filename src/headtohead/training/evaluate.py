@@ -17,7 +17,9 @@ from torch.nn import functional as F
 from headtohead.data.batches import Encoded, sentences
 from headtohead.data.encoded import TextSet
 from headtohead.errors import InputError
+from headtohead.parts.objectives import choose
 from headtohead.spec import Spec, knob
+from headtohead.spec.streams import stream
 
 MOST_SNAPSHOTS = 10_000
 
@@ -49,6 +51,13 @@ class EvalSpec(Spec):
     batch: int = knob(default=64, ge=1, help="texts or windows per evaluation batch")
     snapshots: int | tuple[int, ...] = knob(
         default=(), help="steps whose weights are kept (0 is before training), or how many, evenly from 0 to the end"
+    )
+    masked: float = knob(
+        default=0.15,
+        gt=0,
+        le=1,
+        later=True,
+        help="share of the tokens of each window that is hidden to evaluate a model of masked tokens",
     )
 
     def check(self) -> None:
@@ -84,9 +93,18 @@ class LanguageModelLike(Protocol):
 
 @torch.inference_mode()
 def running_text(
-    model: LanguageModelLike, text: TextSet, spec: EvalSpec, block: int, device: str, spread: int | None = None
+    model: LanguageModelLike,
+    text: TextSet,
+    spec: EvalSpec,
+    block: int,
+    device: str,
+    spread: int | None = None,
+    mask: int | None = None,
 ) -> Measured:
-    """Measure the loss of each window of a text. With `spread`, use that many windows, evenly spaced."""
+    """Measure the loss of each window of a text. With `spread`, use that many windows, evenly spaced. With a `mask`,
+    measure the loss of hidden tokens instead of next tokens."""
+    if mask is not None:
+        return _masked_text(model, text, spec, block, device, spread, mask)
     tokens = text.tokens
     starts, counted = _windows(len(tokens), spec, block, spread)
     total = np.zeros(len(starts))  # loss of each window in nats, summed over its counted tokens
@@ -109,6 +127,34 @@ def running_text(
     if text.documents is not None:
         items["document"] = _documents(starts, np.minimum(starts + block, len(tokens)) - 1, text.documents)
     return Measured(values, items)
+
+
+def _masked_text(
+    model: LanguageModelLike, text: TextSet, spec: EvalSpec, block: int, device: str, spread: int | None, mask: int
+) -> Measured:
+    """Measure the loss of hidden tokens. Which are hidden depends on the window alone."""
+    tokens = text.tokens
+    starts, _ = _windows(len(tokens), spec, block, spread)
+    total, hidden = np.zeros(len(starts)), np.zeros(len(starts), np.int64)
+    full = int((starts + block <= len(tokens)).sum())  # the last window may be short
+    for rows in [*_batches(full, spec.batch), *([slice(full, full + 1)] if full < len(starts) else [])]:
+        length = min(block, len(tokens) - int(starts[rows][-1]))
+        truth = tokens[starts[rows, None] + np.arange(length)].astype(np.int64)
+        chosen = np.concatenate([_hidden(start, length, spec.masked) for start in starts[rows]])
+        ids = torch.from_numpy(np.where(chosen, mask, truth)).to(device)
+        losses = model.token_losses(ids, torch.from_numpy(truth).to(device)).double().cpu().numpy()
+        total[rows], hidden[rows] = np.where(chosen, losses, 0).sum(axis=1), chosen.sum(axis=1)
+    loss = float(total.sum() / hidden.sum())
+    values = {"loss": loss, "perplexity": math.exp(loss) if loss < 700 else math.inf, "tokens": int(hidden.sum())}
+    items = {"start": starts, "tokens": hidden, "loss": total / hidden}
+    if text.documents is not None:
+        items["document"] = _documents(starts, np.minimum(starts + block, len(tokens)) - 1, text.documents)
+    return Measured(values, items)
+
+
+def _hidden(start: int, length: int, share: float) -> np.ndarray:
+    """Return which tokens (1, T) of the window at `start` are hidden."""
+    return choose((1, length), share, np.random.Generator(np.random.Philox(key=stream(0, "hidden", start))))
 
 
 def _documents(first: np.ndarray, last: np.ndarray, begins: np.ndarray) -> np.ndarray:

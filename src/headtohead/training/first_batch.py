@@ -63,13 +63,14 @@ class FirstStep:
         losses: list[Tensor] = []
 
         def forward_and_backward() -> None:
-            losses.append(task.loss(copied, batch, device))
-            losses[0].backward()
+            for loss in task.losses(copied, batch, device):
+                loss.backward()
+                losses.append(loss.detach())
 
         with _keep_streams(device):
             reseed(seed, "dropout", 0)
             flops = count_flops(forward_and_backward)
-        return cls(task, seed, device, batch, copied, float(losses[0].detach()), flops)
+        return cls(task, seed, device, batch, copied, sum(map(float, losses)), flops)
 
     @property
     def few(self) -> Batch:
@@ -132,7 +133,7 @@ def _first_not_finite(first: FirstStep) -> str:
 def _loss_above_chance(first: FirstStep) -> Iterator[str]:
     count = first.task.outcomes
     limit = math.log(count) + NATS_ABOVE_CHANCE
-    if first.loss <= limit:
+    if first.loss <= limit * first.task.arm.train.objective.scale:
         return
     guessing = f"guessing gives {math.log(count):.1f} (ln {count:,})"
     remedy = "check that the tokenizer belongs to the checkpoint"

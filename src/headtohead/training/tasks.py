@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import math
 import os
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -17,11 +18,14 @@ from headtohead.data.batches import Batch, sentences, windows, windows_in
 from headtohead.data.encoded import EncodedSentences, EncodedTexts, encode_sentences, encode_texts
 from headtohead.data.tokenizers import Vocabulary
 from headtohead.errors import InputError, Unavailable, nearest
+from headtohead.model.ahead import attach
 from headtohead.model.init import Seeded
 from headtohead.model.transformer import Classifier, LanguageModel
+from headtohead.parts.objectives import IGNORED
 from headtohead.spec.streams import stream
 from headtohead.training.arm import Arm
 from headtohead.training.evaluate import Measured, evenly, labelled, running_text
+from headtohead.training.predictions import LabelPredictions, TokenPredictions
 
 UNKNOWN = 0.2  # share of unknown tokens above which a warning is due
 
@@ -35,8 +39,10 @@ class Task(abc.ABC):
     steps_per_epoch: int
     outcomes: int  # tokens or classes that a prediction chooses from
     lengths: np.ndarray | None = None  # tokens of each training text; none for running text, which is cut into windows
+    teacher: nn.Module | None = None  # the model that the objective learns from, if it needs one
 
     def __init__(self, arm: Arm) -> None:
+        arm.refuse_misfits()
         self.arm = arm
 
     @property
@@ -66,8 +72,21 @@ class Task(abc.ABC):
         """Return the seed of the batch order."""
         return stream(seed, "order again", self.arm.train.order) if self.arm.train.order else seed
 
+    def losses(self, model: nn.Module, batch: Batch, device: str) -> Iterator[Tensor]:
+        """Yield the batch's loss as terms that add up to it, one for each piece of `train.accumulate`."""
+        if self.arm.train.accumulate == 1:
+            yield self.loss(model, batch, device)
+            return
+        for piece in batch.split(self.arm.train.accumulate):
+            yield self.loss(model, piece, device) * (self.counted(piece) / self.counted(batch))
+
+    def counted(self, batch: Batch) -> int:
+        """Return the number of targets that a batch's loss is the mean over."""
+        return int((batch.targets != IGNORED).sum())
+
     @abc.abstractmethod
-    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor: ...
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        """Return the loss of a batch, which training minimises."""
 
     @abc.abstractmethod
     def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
@@ -137,27 +156,38 @@ class LanguageModelling(Task):
         self.outcomes = self.vocabulary.size
 
     def new_model(self, seed: int) -> LanguageModel:
-        return LanguageModel(self.arm.model, self.vocabulary.size, seed)
+        objective = self.arm.train.objective
+        model = LanguageModel(self.arm.model, self.vocabulary.size + objective.extra_tokens, seed)
+        if objective.extra_heads:
+            attach(model, self.arm.model, objective.extra_heads, seed)
+        return model
 
     def batch(self, seed: int, step: int) -> Batch:
         starts = self.arm.train.sampling.starts(self.windows, self.arm.train.batch, self.order(seed), step)
-        return windows(self.data.train.tokens, starts, self.arm.model.block)
+        batch = windows(self.data.train.tokens, starts, self.arm.model.block)
+        masks = stream(self.order(seed), "masks", step)
+        return Batch(*self.arm.train.objective.prepare(batch.ids, batch.targets, self.vocabulary.size, masks))
 
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
         assert isinstance(model, LanguageModel)
-        return model.mean_loss(_tensor(batch.ids, device), _tensor(batch.targets, device))
+        assert self.teacher is None or isinstance(self.teacher, LanguageModel)
+        ids, targets, counted = (_tensor(batch.ids, device), _tensor(batch.targets, device), _counted(batch, device))
+        return self.arm.train.objective.loss(TokenPredictions.of(model, ids, targets, counted, self.teacher))
 
     def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
         assert isinstance(model, LanguageModel)
+        mask = self.vocabulary.size if self.arm.train.objective.sees_both_sides else None
         text = self.data.train if name == "train" else self.data.held[name]
         spec, block = self.arm.evaluate, self.arm.model.block
         if name == "train":  # `stride` and `windows` limit held-out sets; the training sample covers the whole text
             spec = dataclasses.replace(spec, stride=None, windows=None)
-        return running_text(model, text, spec, block, device, self.spread(name, last))
+        return running_text(model, text, spec, block, device, self.spread(name, last), mask)
 
     def evaluate_batch(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
         assert isinstance(model, LanguageModel)
-        return model.token_losses(_tensor(batch.ids, device), _tensor(batch.targets, device))
+        counted = batch.targets != IGNORED
+        losses = model.token_losses(_tensor(batch.ids, device), _tensor(np.where(counted, batch.targets, 0), device))
+        return losses[_tensor(counted, device)]
 
     def sample(self, name: str, count: int) -> Batch:
         tokens, block = self.data.held[name].tokens, self.arm.model.block
@@ -166,7 +196,8 @@ class LanguageModelling(Task):
 
     def model_warnings(self) -> list[str]:
         model = self.arm.model
-        if model.pattern.is_causal(model.block) and model.fusion.causal:
+        causal = model.pattern.is_causal(model.block) and model.fusion.causal
+        if causal or self.arm.train.objective.sees_both_sides:
             return []
         part = model.fusion if model.pattern.is_causal(model.block) else model.pattern
         return [f"{part} shows the model the tokens it is to predict: its losses mean nothing; run h2h audit"]
@@ -195,8 +226,10 @@ class Classification(Task):
 
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
         assert batch.keep is not None
-        logits = model(_tensor(batch.ids, device), _tensor(batch.keep, device))
-        return F.cross_entropy(logits, _tensor(batch.targets, device))
+        assert isinstance(model, Classifier)
+        assert self.teacher is None or isinstance(self.teacher, Classifier)
+        ids, keep, labels = (_tensor(x, device) for x in (batch.ids, batch.keep, batch.targets))
+        return self.arm.train.objective.loss(LabelPredictions(model, ids, keep, labels, self.teacher))
 
     def evaluate(self, model: nn.Module, name: str, device: str, last: bool = True) -> Measured:
         items = (self.data.train if name == "train" else self.data.held[name]).items
@@ -204,7 +237,9 @@ class Classification(Task):
         return labelled(model, items, classes, spec, block, device, self.spread(name, last))
 
     def evaluate_batch(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
-        return self.loss(model, batch, device)
+        assert batch.keep is not None
+        logits = model(_tensor(batch.ids, device), _tensor(batch.keep, device))
+        return F.cross_entropy(logits, _tensor(batch.targets, device))
 
     def sample(self, name: str, count: int) -> Batch:
         items = self.data.held[name].items
@@ -213,6 +248,12 @@ class Classification(Task):
 
 def _tensor(array: np.ndarray, device: str) -> Tensor:
     return torch.from_numpy(array).to(device)
+
+
+def _counted(batch: Batch, device: str) -> Tensor | None:
+    """Which targets count; None: all of them."""
+    counted = batch.targets != IGNORED
+    return None if counted.all() else _tensor(counted, device)
 
 
 def task_of(arm: Arm) -> Task:

@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from headtohead.errors import InputError
+from headtohead.parts.averagings import Averaging, NoAverage
+from headtohead.parts.objectives import NextToken, Objective
 from headtohead.parts.optimizers import AdamW, Groups, Optimizer
 from headtohead.parts.samplings import RandomWindows, Sampling
 from headtohead.parts.schedules import Schedule, WarmupCosine
 from headtohead.spec import Spec, knob
 from headtohead.spec.streams import stream
+from headtohead.training import optimizer_state
+from headtohead.training.optimizer_state import Saved, Stateful
 
 
 class TrainSpec(Spec):
@@ -36,8 +41,18 @@ class TrainSpec(Spec):
     clip: float | None = knob(default=1.0, gt=0, help="largest norm of the gradient; none: no clipping")
     sampling: Sampling = knob(default=RandomWindows(), help="which windows form a language model's batch")
     order: int = knob(default=0, ge=0, help="another number reshuffles the batches: for a control against itself")
+    objective: Objective = knob(default=NextToken(), later=True, help="what training minimises")
+    average: Averaging = knob(default=NoAverage(), later=True, help="which weights are evaluated and kept")
+    accumulate: int = knob(
+        default=1, ge=1, later=True, help="pieces that a batch is computed in, one after the other, to save memory"
+    )
 
     def check(self) -> None:
+        if self.optimizer.averages and self.average.averages:
+            name = type(self.optimizer).__name__
+            raise InputError(f"train.average: {name} averages the weights itself; set train.average=NoAverage")
+        if self.accumulate > self.batch:
+            raise InputError(f"train.accumulate={self.accumulate}: choose at most train.batch={self.batch} pieces")
         if (self.steps is None) == (self.epochs is None):
             raise InputError("train.steps and train.epochs: set one of them, and the other to none")
 
@@ -60,6 +75,13 @@ class Step:
     lr: float
 
 
+@runtime_checkable
+class HasAverage(Protocol):
+    """An optimizer or an average with weights for evaluation."""
+
+    def averaged(self) -> Mapping[nn.Parameter, Tensor]: ...
+
+
 def groups_of(model: nn.Module) -> Groups:
     """Sort trainable parameters into matrices, tables and vectors, each parameter once. Embeddings and the layers
     named head are tables: their rows are words or classes, not features, and Muon leaves them to AdamW."""
@@ -79,17 +101,20 @@ def groups_of(model: nn.Module) -> Groups:
 
 
 class Trainer:
-    """The training of one run: its optimizers and the number of steps done. `state` and `restore` resume it."""
+    """The training of one run: its optimizers, the average of its weights and the number of steps done. `state` and
+    `restore` resume it."""
 
     def __init__(self, model: nn.Module, spec: TrainSpec, steps: int, seed: int) -> None:
         self.model, self.spec, self.steps, self.seed = model, spec, steps, seed
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = spec.optimizer.build(groups_of(model))
         self.peaks = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
+        self.average = spec.average.build(self.parameters)
         self.done = 0
 
-    def fit(self, loss_of: Callable[[int], Tensor]) -> Iterator[Step]:
-        """Yield after each update until all steps are done. `loss_of(step)` returns the loss of that step's batch."""
+    def fit(self, loss_of: Callable[[int], Tensor | Iterable[Tensor]]) -> Iterator[Step]:
+        """Yield after each update until all steps are done. `loss_of(step)` returns the loss of that step's batch, or
+        the terms of which it is the sum: the gradient of each is computed before the next term."""
         self.model.train()
         while self.done < self.steps:
             factor = self.spec.schedule.share(self.done, self.steps)  # of the peak learning rate
@@ -97,8 +122,7 @@ class Trainer:
                 for group, peak in zip(optimizer.param_groups, peaks, strict=True):
                     group["lr"] = peak * factor
             reseed(self.seed, "dropout", self.done)
-            loss = loss_of(self.done)
-            loss.backward()
+            loss = _backward(loss_of(self.done))
             if self.spec.clip is not None:
                 nn.utils.clip_grad_norm_(self.parameters, self.spec.clip)
             for optimizer in self.optimizers:
@@ -106,38 +130,63 @@ class Trainer:
             for p in self.parameters:
                 p.grad = None
             self.done += 1
-            yield Step(self.done, loss.detach(), self.peaks[0][0] * factor)
+            self.average.update(self.done)
+            yield Step(self.done, loss, self.peaks[0][0] * factor)
             self.model.train()  # the caller may have switched to evaluation
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside this context the model has the weights that are evaluated and kept; afterwards exactly its own."""
+        weights: dict[nn.Parameter, Tensor] = {}
+        for source in (*self.optimizers, self.average):
+            if isinstance(source, HasAverage):
+                weights |= source.averaged()
+        own = {p: p.detach().clone() for p in weights}
+        _assign(weights)
+        try:
+            yield
+        finally:
+            _assign(own)
 
     @property
     def learning_bytes(self) -> int:
-        """Memory that training needs besides the weights: gradients and the optimizers' state."""
-        states = [v for o in self.optimizers for s in o.state.values() for v in s.values() if isinstance(v, Tensor)]
-        return sum(t.numel() * t.element_size() for t in (*self.parameters, *states))
+        """Memory that training needs besides the weights: gradients, averages and the optimizers' state."""
+        gradients = sum(p.numel() * p.element_size() for p in self.parameters)
+        return gradients + optimizer_state.size([*self.optimizers, self.average])
 
     # -- resuming, with bit-identical results --------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Tensor]:
-        """Return the optimizers' tensors by name. Random streams and schedules are functions of the step, so nothing
-        else has to be saved."""
-        names = {id(p): name for name, p in self.model.named_parameters()}
-        tensors = {}
-        for optimizer in self.optimizers:
-            for p, values in optimizer.state.items():
-                for key, value in values.items():
-                    if value is not None:
-                        tensors[f"{names[id(p)]}/{key}"] = torch.as_tensor(value)
-        return tensors
+    def state(self) -> Saved:
+        """Return the state of optimizers and average. Random streams and schedules are functions of the step, so
+        nothing else has to be saved."""
+        return optimizer_state.save(self._stateful, self.model)
 
-    def restore(self, state: dict[str, Tensor], done: int) -> None:
-        """Continue from a saved `state` after `done` steps."""
-        by_name = dict(self.model.named_parameters())
-        owner = {id(p): o for o in self.optimizers for g in o.param_groups for p in g["params"]}
-        for name, value in state.items():
-            parameter, _, key = name.rpartition("/")
-            p = by_name[parameter]
-            owner[id(p)].state[p][key] = value.clone()
+    def restore(self, saved: Saved, done: int) -> None:
+        """Continue from a saved state after `done` steps."""
+        optimizer_state.restore(self._stateful, self.model, saved)
         self.done = done
+
+    @property
+    def _stateful(self) -> dict[str, list[Stateful]]:
+        return {"": list(self.optimizers), "average ": [self.average]}
+
+
+def _backward(loss: Tensor | Iterable[Tensor]) -> Tensor:
+    """Compute the gradients of a loss, term by term, and return its value."""
+    if isinstance(loss, Tensor):
+        loss.backward()
+        return loss.detach()
+    values = []
+    for term in loss:
+        term.backward()
+        values.append(term.detach())
+    return values[0] if len(values) == 1 else torch.stack(values).sum()
+
+
+@torch.no_grad()
+def _assign(weights: Mapping[nn.Parameter, Tensor]) -> None:
+    for p, weight in weights.items():
+        p.copy_(weight)
 
 
 def reseed(seed: int, *names: object) -> None:

@@ -52,11 +52,12 @@ def audit_run(home: str, run: str, keep: bool, hear: Hear) -> dict[str, Any]:
     from headtohead.auditor.stored import audit_once
     from headtohead.auditor.subject import from_spec
     from headtohead.spec import Spec
+    from headtohead.training.arm import is_causal
 
     record = Record.at(Path(home), run)
     arm = record.spec["arm"]
     model = Spec.from_json(arm["model"], record.code if record.code.is_dir() else None)
-    causal = arm["task"] == "lm"
+    causal = is_causal(arm, record.code if record.code.is_dir() else None)
     report = audit_once(
         model, f"run {run}", causal=causal, home=Path(home) if keep else None, hear=counted(hear, len(CHECKS))
     )

@@ -24,13 +24,14 @@ from headtohead.model.spec import ModelSpec
 from headtohead.run import store
 from headtohead.run.executors.execution import Execution
 from headtohead.run.forecast import OTHER_SECONDS, time_run
+from headtohead.run.teachers import ready_task
 from headtohead.spec import Spec
 from headtohead.study.expectation import expected_plan
 from headtohead.study.layout import layout_of
 from headtohead.study.recipes import study_for
 from headtohead.training.arm import Arm
 from headtohead.training.first_batch import FirstStep
-from headtohead.training.tasks import Task, task_of
+from headtohead.training.tasks import Task
 
 # A larger model is neither audited nor timed in the page: the machine may be training something else
 MOST_PARAMETERS = 20_000_000
@@ -110,7 +111,7 @@ def _task(arm: str) -> Task:
     lacks = read.data.corpus.lacks()
     if lacks:
         raise InputError(f"{read.data.corpus.name} is not here yet: {lacks}")
-    return task_of(read)
+    return ready_task(read, store.home())
 
 
 def main(home: Path) -> None:

@@ -51,7 +51,7 @@ def size_of(arm: Arm, name: str) -> Wish:
 
 
 def audit_of(arm: Arm, name: str) -> Wish:
-    return _wish("audit", f"auditing {name}", model=arm.model.to_json(), causal=arm.task == "lm")
+    return _wish("audit", f"auditing {name}", model=arm.model.to_json(), causal=arm.is_causal)
 
 
 def time_of(arm: Arm, name: str) -> Wish:

@@ -137,6 +137,8 @@ class Models:
         if trained.task == "classifier":
             found = classify(trained, [text])[0]
             return {"classes": found.probabilities, "label": found.label}
+        if trained.task == "masked":
+            return {"next": [], "tokens": [], "losses": [], "loss": None, "why": trained.instead}
         says: dict[str, Any] = {"next": [list(pair) for pair in next_tokens(trained, text, SHOWN)]}
         try:
             return says | score(trained, text).to_json()
