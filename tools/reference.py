@@ -50,15 +50,15 @@ def tasks_page(known: Sequence[Synthetic]) -> str:
         "# Synthetic tasks",
         "",
         "Written by `python tools/reference.py tasks`. How to use them, and how to write your own:",
-        "[test what a model can do](../how-to/tasks.md). Knobs: [parts](parts.md#corpus). Each example shows a whole input;",
-        "an answer stands after the arrow at the symbol where it is asked.",
+        "[test what a model can do](../how-to/tasks.md). Knobs: [parts](parts.md#corpus). Each example shows a whole",
+        "input; an answer stands after the arrow at the symbol where it is asked.",
         "",
         "| task | best possible: accuracy, nats per answer | guessing | longest example by default |",
         "|---|---|---|---|",
     ]
     for task in known:
         best, guess = task.limits()
-        cells = (f"{best.accuracy:.0%}, {best.loss:.2f}", f"{guess.accuracy:.1%}, {guess.loss:.2f}")
+        cells = (f"`{best.accuracy:.0%}, {best.loss:.2f}`", f"`{guess.accuracy:.1%}, {guess.loss:.2f}`")
         lines.append(f"| [`{task.name}`](#{task.name}) | {cells[0]} | {cells[1]} | {task.longest} symbols |")
     for task in known:
         shown = task.sets()["test"][0]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headtohead import Arm, Copying, RunSpec
+from helpers.runs import trained_record
 from helpers.stores import Shelf
 from helpers.terminal import Type, is_one_line
 
@@ -64,3 +66,18 @@ def test_an_unwritable_output_folder_is_one_line(typed: Type) -> None:
     assert done.err.startswith(
         "h2h: cannot write /proc/curves.png: give --out a name in a folder that you can write to"
     )
+
+
+def test_results_against_the_size_of_test_sets(home: Path, typed: Type, tmp_path: Path) -> None:
+    arm = Arm.of("lm", Copying(length=2, test_length=(2, 4), tested=20, vocab=6))
+    arm = arm.settings(["train.steps=1", "model.width=8", "evaluate.along=8"])
+    for seed in (0, 1):
+        trained_record(RunSpec(arm=arm, seed=seed).resolved(), home)
+    done = typed("curves", "latest", "--all-seeds", "--over", "length")
+    assert done.code == 0
+    assert done.out.startswith("accuracy (%), 95 % interval of the mean over seeds")
+    assert [line.split()[0] for line in done.out.splitlines()[3:5]] == ["2", "4"]
+    drawn = typed("curves", "latest", "--over", "length", "--metric", "loss", "--out", tmp_path / "sizes.png")
+    assert (tmp_path / "sizes.png").read_bytes().startswith(b"\x89PNG"), drawn.err
+    assert typed("curves", "latest", "--over", "length", "--json").json["curves"][0]["points"][1]["size"] == 4
+    is_one_line(typed("curves", "latest", "--over", "length", "--log"), "--over shows finished models: leave out --log")

@@ -142,3 +142,14 @@ def test_every_recipe_is_listed_with_its_command() -> None:
     rows = h2h("list", "recipes", "--json").json
     assert {"demo", "pretrained", "published/window"} <= {row["recipe"] for row in rows}
     assert all(row["command"] for row in rows), "one that does not import has none"
+
+
+def test_list_corpora_states_what_tasks_separate(type_in: Type) -> None:
+    rows = {row["name"]: row for row in type_in("list", "corpora", "--json").json}
+    assert rows["mqar"]["optimum"] == {"accuracy": 1.0, "loss": 0.0}
+    assert rows["mqar"]["guess"]["accuracy"] == 1 / 64
+    assert 0 < rows["bigrams"]["optimum"]["loss"] < rows["bigrams"]["guess"]["loss"]
+    assert "optimum" not in rows["sotu"]
+    said = " ".join(type_in("list", "corpora").out.split())
+    assert "separates one layer of attention from two" in said
+    assert "best possible 100% and 0.00 nats per answer; guessing 1.6% and 4.16" in said

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headtohead import Arm, Causal, Local, Prefix, Shakespeare, Sotu, parse
+from headtohead import Arm, Causal, Copying, Local, Prefix, Shakespeare, Sotu, parse
 from headtohead.display.catalogue import Catalogue, _make, catalogue
 from headtohead.display.reference import parts, settings
 from headtohead.errors import InputError
@@ -80,6 +80,12 @@ def test_catalogue_differences_equal_those_of_specs(
     expected = {d.path: str(d.right) for d in usual.diff(arm)}
     assert known.differences(written(arm)) == expected
     assert list(known.differences(written(arm))) == list(expected)
+
+
+def test_a_run_on_a_task_differs_from_the_default_arm_of_tasks(known: Catalogue) -> None:
+    usual = Arm.of("lm", Copying(length=3))
+    assert known.differences(written(usual)) == {}
+    assert known.differences(written(usual.set("model.position", "Learned"))) == {"model.position": "Learned()"}
 
 
 def test_a_knob_missing_from_an_old_run_has_its_default(known: Catalogue) -> None:

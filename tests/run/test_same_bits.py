@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from headtohead import Arm, Files, Record, RunSpec
+from headtohead import Arm, Files, Mqar, Record, RunSpec
 from headtohead.run.events import Event, Finished, Stopped
 from headtohead.run.session import Options, Stop, _Session
 from headtohead.run.store import locked
-from helpers.runs import SMALL, SMALL_OPTIONS, AskedInStep, reached, results, run_on, train
+from helpers.runs import SMALL, SMALL_OPTIONS, AskedInStep, give_up, reached, results, run_on, train, trained_record
 from helpers.terminal import H2H, h2h, start, until
 
 MUON = ["train.optimizer=Muon(lr=0.01)", "model.dropout=0.2", "train.schedule=OneCycle"]
@@ -190,3 +190,15 @@ def test_a_killed_run_resumes_to_the_same_bits(
     hits = killed_and_resumed(command, spec, home, steps, kills, fork)
     assert hits >= 0.75 * kills
     assert results(home / "runs" / spec.id) == results(elsewhere / "runs" / spec.id)
+
+
+def test_a_run_on_generated_examples_goes_on_with_the_same_bits(home: Path, tmp_path: Path) -> None:
+    for fixed in ("none", "40"):
+        settings = [f"data.corpus.examples={fixed}", "model.width=16", "train.steps=24", "evaluate.every=8"]
+        arm = Arm.of("lm", Mqar(pairs=2, length=8, keys=4, values=4, tested=64)).settings(settings)
+        spec = RunSpec(arm=arm.set("model.dropout", 0.1)).resolved()
+        whole, folder = trained_record(spec, home).folder, tmp_path / fixed / "runs" / spec.id
+        give_up(spec, folder, 8)
+        assert not (folder / "result.json").exists()
+        train(spec, tmp_path / fixed)
+        assert results(folder) == results(whole)

@@ -242,3 +242,8 @@ def test_a_study_on_a_task_has_verdicts_and_intervals_over_examples(home: Path) 
         assert verdict.mean == pytest.approx(sum(values) / 2)
         assert verdict.items is not None
         assert verdict.items.items == 128
+        best = {
+            "test/accuracy": "best possible 100.00 %, guessing 25.00 %",
+            "test/loss": "best possible 0.0000, guessing 1.3863",
+        }
+        assert outcome.verdicts.scope.endswith(best.get(metric, "seeds 0–1"))

@@ -17,6 +17,7 @@ from headtohead.run.derived import derived, package_digest
 
 Json = Any
 ORIGIN = ("kind", "file", "source")  # keys of a spec's JSON that are no knobs
+SYMBOLS = "Symbols"  # the tokenizer of synthetic tasks
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Catalogue:
 
     parts: tuple[Entry, ...]
     settings: tuple[Setting, ...]
-    arms: dict[str, Json]  # the default arm of each task
+    arms: dict[str, Json]  # the default arm of each task, and of `answers` to a synthetic one
     forms: dict[str, Form]  # every spec class, by name
 
     # -- text forms ----------------------------------------------------------------------------------------------------
@@ -94,6 +95,9 @@ class Catalogue:
         """How an arm differs from the default arm of its task on the same corpus: text forms by path."""
         try:
             usual = self.arms[arm["task"]]
+            if arm["tokenizer"]["kind"] == SYMBOLS:  # a synthetic task has its own defaults; the block is its length
+                usual = self.arms["answers"]
+                usual = {**usual, "model": {**usual["model"], "block": arm["model"]["block"]}}
             usual = {**usual, "data": {**usual["data"], "corpus": arm["data"]["corpus"]}}
         except (KeyError, TypeError):
             raise InputError("run.json does not hold a run's spec: it was not written by headtohead") from None
@@ -143,6 +147,7 @@ def _make() -> Json:
     """Build the catalogue from the classes."""
     from dataclasses import asdict
 
+    from headtohead.data.synthetic.recall import Mqar
     from headtohead.display import reference
     from headtohead.spec import spec
     from headtohead.training.arm import Arm
@@ -152,7 +157,7 @@ def _make() -> Json:
     return {
         "parts": [e.to_json() for e in reference.parts() if e.name in classes],
         "settings": [asdict(s) for s in reference.settings()],
-        "arms": {task: Arm.of(task).to_json() for task in tasks},
+        "arms": {task: Arm.of(task).to_json() for task in tasks} | {"answers": Arm.of("lm", Mqar()).to_json()},
         "forms": {
             kind: {
                 "family": getattr(cls, "family", ""),

@@ -84,6 +84,15 @@ def text_of(metric: str, value: float, signed: bool = False) -> str:
     return text.replace("-", "−")
 
 
+def limits_text(metric: str, facts: dict[str, Any]) -> str:
+    """The best possible value on generated examples, and that of guessing; empty for other data."""
+    name, _, figure = metric.partition("/")
+    best, guess = facts["sets"].get(name, {}).get("optimum", {}).get(figure), facts.get("guess", {}).get(figure)
+    if best is None or guess is None:
+        return ""
+    return f"; best possible {text_of(metric, best)}, guessing {text_of(metric, guess)}"
+
+
 def change_text(metric: str, value: float, signed: bool = True) -> str:
     """A difference or margin of a metric as text. Shares differ by points: a percentage could be read as relative."""
     return text_of(metric, value, signed).replace(" %", POINTS)

@@ -19,7 +19,7 @@ from headtohead.errors import InputError, nearest
 from headtohead.outcome import equivalents
 from headtohead.outcome.cautions import cautions
 from headtohead.outcome.items import Summary, compare_items
-from headtohead.outcome.metrics import absolute, sets_of, training_text, value_of
+from headtohead.outcome.metrics import absolute, limits_text, sets_of, training_text, value_of
 from headtohead.outcome.plans import plan_text
 from headtohead.outcome.plateaus import plateau_warnings
 from headtohead.run import files, store
@@ -493,6 +493,7 @@ class Outcome:
         return (
             f"{done.parameters:,} parameters, {done.steps:,} steps, about {_rounded(tokens)} training tokens, "
             f"{corpus_name(self.record.corpus)}, seeds {_ranges(self.record.seeds)}"
+            f"{limits_text(self.metric, result.data) if result else ''}"
         )
 
     def _notes(self, control: list[RunRow], variants: dict[str, list[RunRow]]) -> Iterator[str]:

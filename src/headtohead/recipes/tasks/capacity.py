@@ -1,5 +1,5 @@
-"""Capacity: how many pairs does a model of which size recall? Every model is trained on one to eight pairs and tested on
-each of several numbers.
+"""Capacity: how many pairs does a model of which size recall? Every model is trained on one to eight pairs and tested
+on each of several numbers.
 
 h2h run tasks/capacity
 h2h curves capacity --over pairs --out capacity.png
