@@ -15,7 +15,7 @@ from typing import TypeGuard, TypeVar
 
 from torch import nn
 
-from headtohead.auditor import caching, consistency, information, learning, numbers, weights
+from headtohead.auditor import caching, consistency, derivative, information, learning, numbers, weights
 from headtohead.auditor.module import Claims, build_module, from_module
 from headtohead.auditor.parts import PART_CHECKS, small
 from headtohead.auditor.reference import against
@@ -57,7 +57,7 @@ CHECKS: tuple[Check[Subject], ...] = (
     information.padding_left,
     information.masked_rows,
     learning.gradients,
-    learning.derivative,
+    derivative.derivative,
     learning.registered,
     learning.optimizer,
     numbers.rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from headtohead.auditor.information import influence, padding_differs
 from headtohead.auditor.report import Broken, DoesNotApply, check
 from headtohead.auditor.subject import Subject, from_spec
-from headtohead.auditor.trace import AttentionWatch
+from headtohead.auditor.trace import AttentionWatch, buffers_kept
 from headtohead.model.hooks import explicit
 
 # Options with such a name switch the implementation and must not change the output.
@@ -39,29 +40,34 @@ def paths(s: Subject) -> str:
             other = s.perturbed(partial(s.rebuild, **{name: not value})).eval()
             if _differ(s, s.eval_model, other):
                 raise Broken(f"the output changes with {name}={not value}")
-    for where, module, name in _switches(s.eval_model):
+    for where, name, modules in _switches(s):
         tried.append(where)
-        value = getattr(module, name)
+        value = getattr(modules[0], name)
         before = s.outputs(s.eval_model, s.text(3))
-        setattr(module, name, not value)
         try:
+            for module in modules:
+                setattr(module, name, not value)
             after = s.outputs(s.eval_model, s.text(3))
         finally:
-            setattr(module, name, value)
+            for module in modules:
+                setattr(module, name, value)
         if s.differs(before, after).any():
             raise Broken(f"the output changes with {where}={not value}")
     if not tried:
         raise DoesNotApply("it has only one implementation")
-    return ", ".join(tried)
+    return ", ".join(tried) + s.reduced("switches of one name together")
 
 
-def _switches(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
-    return [
-        (f"{path}.{name}".lstrip("."), module, name)
-        for path, module in model.named_modules()
-        for name, value in vars(module).items()
-        if isinstance(value, bool) and SWITCH.search(name) and not name.startswith("_")
-    ]
+def _switches(s: Subject) -> list[tuple[str, str, list[nn.Module]]]:
+    """Return the location and name of each switch, and its module. In a large module, all switches of one name and
+    value are one."""
+    found: dict[Any, tuple[str, str, list[nn.Module]]] = {}
+    for path, module in s.eval_model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, bool) and SWITCH.search(name) and not name.startswith("_"):
+                key = (name, value) if s.large else (path, name)
+                found.setdefault(key, (f"{path}.{name}".lstrip("."), name, []))[2].append(module)
+    return list(found.values())
 
 
 def _paths_of_spec(s: Subject) -> str:
@@ -89,9 +95,12 @@ def options(s: Subject) -> str:
     for name, value in s.options.items():
         if SWITCH.search(name) or CAPACITY.search(name):
             continue
-        for other in _other_values(value):
+        for other in _other_values(value, s.large):
+            build = partial(s.rebuild, **{name: other})
             try:
-                has_effect = models_differ(s, s.perturbed(), s.perturbed(partial(s.rebuild, **{name: other})))
+                has_effect = (
+                    _changes_large(s, build) if s.large else models_differ(s, s.perturbed(), s.perturbed(build))
+                )
             except Exception:  # the user's module refuses this value: try another, or skip the option
                 continue
             if not has_effect:
@@ -100,20 +109,33 @@ def options(s: Subject) -> str:
             break
     if not tried:
         raise DoesNotApply("it has no options to change")
-    return ", ".join(tried)
+    return ", ".join(tried) + s.reduced("shapes of weights where they change")
 
 
-def _other_values(value: Any) -> list[Any]:
+def _changes_large(s: Subject, build: Callable[[], nn.Module]) -> bool:
+    """Whether another option changes a large module, in weights or outputs. Outputs are not needed if shapes differ."""
+    changed = s.fresh(build=build)
+    shapes, others = ({n: p.shape for n, p in m.state_dict().items()} for m in (s.eval_model, changed))
+    try:
+        with buffers_kept(s.eval_model):
+            return shapes != others or models_differ(s, s.eval_model, s.perturb(s.cast(changed)))
+    finally:
+        s.eval_model.eval()
+
+
+def _other_values(value: Any, large: bool) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
-        return [value + 1, value * 2, max(1, value // 2)]
+        half, double = max(1, value // 2), value * 2
+        return [n for n in (half, value + 1, double) if n != value] if large else [value + 1, double, half]
     return [value + 0.25, value / 2] if value < 0.7 else [value * 2, value / 2]
 
 
 def models_differ(s: Subject, plain: nn.Module, changed: nn.Module) -> bool:
     """Whether two modules differ in weights or, by more than rounding, in their outputs in evaluation or training."""
-    outs = [[s.outputs(model.train(mode), s.text(3)) for mode in (False, True)] for model in (plain, changed)]
+    ids = s.text(min(3, s.effort.rows))
+    outs = [[s.outputs(model.train(mode), ids) for mode in (False, True)] for model in (plain, changed)]
     a, b = plain.state_dict(), changed.state_dict()
     if a.keys() != b.keys() or any(a[k].shape != b[k].shape or not torch.equal(a[k], b[k]) for k in a):
         return True
@@ -141,7 +163,7 @@ def rows_sum(s: Subject) -> str:
         if off.any() and not _constant(sums, shorter[n].sum(dim=-1) if n < len(shorter) else None, s.tolerance):
             head, row = off.nonzero()[0].tolist()
             raise Broken(f"in attention {n}, the weights of position {row} sum to {float(sums[head, row]):.4g}")
-    return f"{sum(len(a) for a in weights)} maps of {s.length} × {s.length}"
+    return f"{sum(len(a) for a in weights)} maps of {s.length} × {s.length}{s.reduced()}"
 
 
 def _constant(sums: Tensor, shorter: Tensor | None, tolerance: float) -> bool:
@@ -219,7 +241,7 @@ def window(s: Subject) -> str:
             pairs = _nearest_first(inside & ~seen)
             (i, j) = pairs[0]
             raise Broken(f"{where}position {i} did not see position {j}, inside a window of {s.window}", pairs)
-    return "both edges, every position"
+    return f"both edges, every position{s.reduced()}"
 
 
 def _window_of_spec(s: Subject) -> str:
@@ -279,8 +301,8 @@ def shift(s: Subject) -> str:
     if not s.takes_padding or not s.any_length:
         if not _attention_maps(s):
             raise DoesNotApply("it takes no padding and has no attention that could be checked")
-        return "attention within texts that repeat themselves"
+        return f"attention within texts that repeat themselves{s.reduced()}"
     # Modules often compute angles in float32 even if the weights are float64, so allow for float32's rounding.
     if found := padding_differs(s, left=True, tolerance=3e-5):
         raise Broken(found)
-    return "moved by padding on the left"
+    return f"moved by padding on the left{s.reduced()}"

@@ -6,12 +6,14 @@ sought in three ways: by gradient, by changing later tokens, and by cutting the 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor, nn
 
 from headtohead.auditor.report import Advice, Broken, DoesNotApply, check
-from headtohead.auditor.subject import Mode, Subject
-from headtohead.auditor.trace import inputs_with_gradient
+from headtohead.auditor.subject import Mode, Subject, all_finite, first_bad
+from headtohead.auditor.trace import inputs_with_gradient, without_gradients
 
 MODES: tuple[Mode, ...] = ("evaluation", "training")
 LEAK = "the loss is too low because the model reads later tokens, and generated text is poor because it cannot"
@@ -21,13 +23,13 @@ PADDING = "the same text gets another result in a batch with a longer text"
 def influence(s: Subject, mode: Mode = "evaluation") -> Tensor | None:
     """Return (T, T): the size of the gradient of output i to input j, relative to the largest. None if the module
     has no token embedding, or cannot be differentiated."""
-    with s.mode(mode) as model:
+    with s.mode(mode, double=True) as model:
         embeddings = s.embeddings_of(model)
         if not embeddings:
             return None
         T = s.length
         ids = s.text(1).expand(T, T)  # row i yields the gradient of output i
-        with inputs_with_gradient(embeddings) as inputs:
+        with inputs_with_gradient(embeddings) as inputs, without_gradients(model) if s.large else nullcontext():
             out = s.call(model, ids)  # (T, T, V)
             direction = torch.randn(out.shape[-1], generator=torch.Generator().manual_seed(4)).to(out.dtype)
             try:
@@ -70,7 +72,7 @@ def future_gradient(s: Subject) -> str:
         size = influence(s, mode)
         if size is None:
             raise DoesNotApply("there is no gradient to the tokens; see future-tokens and future-length")
-        pairs = _future_pairs(size > s.tolerance)
+        pairs = _future_pairs(size > (1e-9 if s.sharp(mode) else s.tolerance))
         if pairs and not s.causal:
             raise DoesNotApply(
                 f"not claimed to be causal, and position {pairs[0][0]} sees position {pairs[0][1]}; "
@@ -78,7 +80,7 @@ def future_gradient(s: Subject) -> str:
             )
         if pairs:
             raise _broken_by_pair(pairs, mode)
-    return f"all {s.length * (s.length - 1) // 2} pairs, evaluation and training"
+    return f"all {s.length * (s.length - 1) // 2} pairs, evaluation and training{s.reduced('evaluation in double')}"
 
 
 @check("future-tokens", "no output changes when later tokens change", LEAK)
@@ -95,14 +97,15 @@ def future_tokens(s: Subject) -> str:
     cut = torch.arange(T - 1)[:, None]  # row c: all tokens after c changed
     rest = torch.where(column > cut, other, base)
     padded = torch.where(column > cut, s.pad, base)  # changes the number of real tokens too
-    special = torch.linspace(0, s.vocab - 1, min(s.vocab, 64)).long()[:, None]  # one of the ids may be special
+    special = torch.linspace(0, s.vocab - 1, min(s.vocab, s.effort.special)).long()[:, None]  # one id may be special
     filled = torch.where(column > T // 2, special, base)
-    ids = torch.cat([base, one, rest, padded, filled])
     for mode in MODES:
+        ids = torch.cat([base, one, rest, *([padded, filled] if mode == "evaluation" or not s.large else [])])
         with s.mode(mode) as model:
-            # Two passes, so that statistics over the whole batch change too.
-            before, after = s.outputs(model, base.expand_as(ids)), s.outputs(model, ids)
-        gap = s.differs(after, before)  # (rows, T)
+            # Two passes of one shape, so that statistics over the whole batch and random draws are compared too.
+            alone = s.large and mode in s.modes
+            before, after = s.outputs(model, base if alone else base.expand_as(ids)), s.outputs(model, ids)
+        gap = s.differs(after, before.expand_as(after))  # (rows, T)
         pairs = _future_pairs(gap[1 : T + 1].T)
         if pairs:
             raise _broken_by_pair(pairs, mode)
@@ -119,9 +122,10 @@ def future_tokens(s: Subject) -> str:
                 raise Broken(f"in {mode}, {said}", _after(i, c + 1, T), among=True)
     if found := _leaks_when_long(s):
         raise Broken(found)
+    few = s.reduced(f"{len(special)} ids", "padding and one id in evaluation alone")
     return (
         f"changed each later token, all later tokens, and all to padding or one id; evaluation and training; "
-        f"up to {max(s.length, s.longest)} tokens"
+        f"up to {max(s.length, s.longest)} tokens{few}"
     )
 
 
@@ -131,9 +135,9 @@ def _leaks_when_long(s: Subject) -> str | None:
     if s.length >= L:
         return None
     base, other = s.text(1, L), s.text(1, L, seed=5)
-    for cut in (0, L // 4, L // 2, L - 2):
-        ids = torch.where(torch.arange(L) > cut, other, base)
-        before, after = s.outputs(s.eval_model, base), s.outputs(s.eval_model, ids)
+    before = s.outputs(s.eval_model, base)
+    for cut in (L - 2,) if s.large else (0, L // 4, L // 2, L - 2):
+        after = s.outputs(s.eval_model, torch.where(torch.arange(L) > cut, other, base))
         gap = s.differs(after, before)[0, : cut + 1]
         if gap.any():
             i = int(gap.nonzero()[0])
@@ -152,7 +156,7 @@ def future_length(s: Subject) -> str:
     for mode in s.modes:
         with s.mode(mode) as model:
             whole = s.outputs(model, ids)
-            for length in range(s.length - 1, 0, -1):
+            for length in range(s.length - 1, 0, -3 if s.large and mode == "training" else -1):
                 gap = s.differs(s.outputs(model, ids[:, :length]), whole[:, :length])
                 if gap.any():
                     i = int(gap.any(dim=0).nonzero()[0])
@@ -164,13 +168,14 @@ def future_length(s: Subject) -> str:
         if gap.any():
             i = int(gap.nonzero()[0, 1])
             raise Broken(f"position {i} changed when a text of {length + 1} tokens was cut to {length}")
-    return f"every length from 1 to {s.length}, {' and '.join(s.modes)}"
+    few = s.reduced("in training every third length")
+    return f"every length from 1 to {s.length}, {' and '.join(s.modes)}{few}"
 
 
 def _sizes(s: Subject) -> list[int]:
     """Longer texts that are as long as a dimension of the weights: code may mix the two up."""
     sizes = {n for p in s.eval_model.parameters() for n in p.shape}
-    return sorted(n for n in sizes if s.length < n < s.longest)[:8]
+    return sorted(n for n in sizes if s.length < n < s.longest)[: 2 if s.large else 8]
 
 
 def _padded(s: Subject, left: bool, fill: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -188,7 +193,7 @@ def padding_differs(s: Subject, left: bool, tolerance: float | None = None) -> s
     """Describe the smallest padding that changes a text's output; None if there is none."""
     # headtohead's models must ignore any id in the padding; a user's module may rely on the padding id.
     fills = [None] if s.spec is None else [None, s.text(1, seed=7)]
-    for mode in s.modes:
+    for mode in _modes_with_padding(s):
         unpadded = s.unpadded(mode)
         with s.mode(mode) as model:
             for fill in fills:
@@ -204,6 +209,10 @@ def padding_differs(s: Subject, left: bool, tolerance: float | None = None) -> s
     return None
 
 
+def _modes_with_padding(s: Subject) -> tuple[Mode, ...]:
+    return ("evaluation",) if s.large else s.modes
+
+
 def _require_padding(s: Subject) -> None:
     if not s.takes_padding:
         raise DoesNotApply("it takes no mask and gives a result at every token")
@@ -216,7 +225,7 @@ def padding_right(s: Subject) -> str:
     _require_padding(s)
     if found := padding_differs(s, left=False):
         raise Broken(found)
-    return f"any amount, {' and '.join(s.modes)}"
+    return f"any amount, {' and '.join(_modes_with_padding(s))}{s.reduced()}"
 
 
 @check("padding-left", "padding on the left changes nothing", PADDING)
@@ -226,7 +235,7 @@ def padding_left(s: Subject) -> str:
         raise Broken(f"the argument {s.mask} has no effect: padding on the left is read as text")
     found = padding_differs(s, left=True)
     if found is None:
-        return f"any amount, {' and '.join(s.modes)}"
+        return f"any amount, {' and '.join(_modes_with_padding(s))}{s.reduced()}"
     if s.spec is not None or padding_differs(s, left=False):
         raise Broken(found)  # positions in headtohead's models count real tokens, so left padding must not matter
     raise DoesNotApply("it is made for padding on the right: positions count from the left edge")
@@ -240,6 +249,8 @@ def _mask_ignored(s: Subject) -> bool:
     plain, hidden = (s.outputs(s.eval_model, ids, mask) for mask in (torch.ones_like(keep), keep))
     if s.gives == "tokens":
         plain, hidden = plain[keep], hidden[keep]
+    if s.large:  # in single precision, a small effect is no larger than rounding
+        return torch.equal(plain, hidden)
     return not bool(s.differs(plain, hidden).any())
 
 
@@ -258,18 +269,23 @@ def batch_rows(s: Subject) -> str:
         kept = torch.arange(T) < lengths
         mixed = torch.where(kept, ids, s.pad)
         batches.append((mixed, torch.cat([mixed[:1], others[1:]]), "texts of several lengths"))
+    step = 2 if s.large else 1
     for mode in s.modes:
         with s.mode(mode) as model:
-            for rows, changed, what in batches:
+            for rows, changed, what in batches[-1:] if s.large else batches:
                 together, neighbours, backwards = (_rows(s, model, x) for x in (rows, changed, rows.flip(0)))
-                alone = torch.cat([_rows(s, model, row[None]) for row in rows])
+                alone = torch.cat([_rows(s, model, row[None]) for row in rows[::step]])
                 if s.differs(together[:1], neighbours[:1]).any():
                     raise Broken(f"in {mode}, row 0 changed when the other rows did ({what})")
-                for out, how in ((backwards.flip(0), "the rows were reversed"), (alone, "it was alone")):
-                    gap = s.differs(together, out)
+                for out, every, how in (
+                    (backwards.flip(0), 1, "the rows were reversed"),
+                    (alone, step, "it was alone"),
+                ):
+                    gap = s.differs(together[::every], out)
                     if gap.any():
-                        raise Broken(f"in {mode}, row {int(gap.nonzero()[0])} changed when {how} ({what})")
-    return f"each row alone, in reversed order and with other texts; {' and '.join(s.modes)}"
+                        raise Broken(f"in {mode}, row {every * int(gap.nonzero()[0])} changed when {how} ({what})")
+    few = s.reduced("two of four rows alone")
+    return f"each row alone, in reversed order and with other texts; {' and '.join(s.modes)}{few}"
 
 
 def _rows(s: Subject, model: nn.Module, ids: Tensor) -> Tensor:
@@ -291,27 +307,30 @@ def masked_rows(s: Subject) -> str:
     ids[1] = s.pad
     keep = ids != s.pad
     for mode in MODES:
-        with s.mode(mode) as model:
+        with s.mode(mode) as model, without_gradients(model, _vectors(model)) if s.large else nullcontext():
             model.zero_grad()
             out = s.call(model, ids, keep)
             for result in (out, s.outputs(model, ids, keep)):  # some modules compute differently without gradients
-                if not torch.isfinite(result).all():
-                    said = f"in {mode}, the output of an empty text is {_first_bad(result)}"
+                if not all_finite(result):
+                    said = f"in {mode}, the output of an empty text is {first_bad(result)}"
                     if layer := _torchs_attention(model):
                         raise Advice(f"{said}, as {layer} gives it: leave empty texts out, or let them see one token")
                     raise Broken(said)
             out.sum().backward()
             for name, p in model.named_parameters():
-                if p.grad is not None and not torch.isfinite(p.grad).all():
-                    raise Broken(f"in {mode}, the gradient of {name} is {_first_bad(p.grad)} when a text is empty")
-    return "outputs and gradients, evaluation and training"
+                if p.grad is not None and not all_finite(p.grad):
+                    raise Broken(f"in {mode}, the gradient of {name} is {first_bad(p.grad)} when a text is empty")
+    return f"outputs and gradients, evaluation and training{s.reduced('gradients of vectors')}"
+
+
+def _vectors(model: nn.Module) -> set[int]:
+    """Return the ids of biases and other vectors, to which a gradient that is not finite spreads; if there are none,
+    those of all weights."""
+    parameters = list(model.parameters())
+    return {id(p) for p in parameters if p.ndim < 2} or {id(p) for p in parameters}
 
 
 def _torchs_attention(model: nn.Module) -> str:
     """The name of torch's own attention layer, if the model has one: for a text without tokens it gives NaN."""
     kinds = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
     return next((f"nn.{kind.__name__}" for kind in kinds for m in model.modules() if isinstance(m, kind)), "")
-
-
-def _first_bad(x: Tensor) -> str:
-    return str(float(x.detach()[~torch.isfinite(x)].flatten()[0]))

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from headtohead.auditor.subject import DROP_NAMES, KEEP_NAMES, Subject, unwrap
-from headtohead.auditor.trace import token_embeddings
+from headtohead.auditor.subject import DROP_NAMES, KEEP_NAMES, Subject, all_finite, is_large, unwrap
+from headtohead.auditor.trace import count_weights, token_embeddings
 from headtohead.errors import InputError, describe
 
 CACHE_NAMES = ("cache", "past_key_values", "past")
 VOCAB_NAMES, BLOCK_NAMES = ("vocab", "vocab_size"), ("block", "block_size")
 # 13 comes first, because modules rarely have another size of 13.
 LENGTHS = (13, 11, 7, 5, 3, 2, 16, 8, 10, 12, 20, 24, 32, 50, 64, 100, 128, 256, 512, 1024)
+SHORT = 7  # comes first for a large module
+LONG, LONG_OF_LARGE = 256, 64  # the longest text that is tried
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,12 @@ def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Sub
         raise InputError(f"{name} builds a {type(model).__name__}, not a torch module")
     model.eval()
     for weight, p in model.named_parameters():
-        if not torch.isfinite(p).all():
+        if not all_finite(p):
             raise InputError(f"{name}: the weight {weight} holds NaN or infinity, so outputs cannot be compared")
     mask, cache = _forward_arguments(model, name)
-    length, any_length, out = _try_lengths(model, name, claims)
+    weights = count_weights(model)
+    large = is_large(weights)
+    length, any_length, out = _try_lengths(model, name, claims, (SHORT, *LENGTHS) if large else LENGTHS)
     if out.ndim not in (2, 3) or out.shape[0] != 2 or (out.ndim == 3 and out.shape[1] != length):
         raise InputError(
             f"{name} maps ids of shape (2, {length}) to {tuple(out.shape)}: it must give (B, T, V) or (B, classes)"
@@ -72,10 +76,12 @@ def from_module(cls: Callable[..., nn.Module], name: str, claims: Claims) -> Sub
         relative=claims.relative,
         window=claims.window,
         any_length=any_length,
-        longest=_longest(model, _block(cls, given)) if any_length and out.ndim == 3 else 0,
+        longest=_longest(model, _block(cls, given, large), 1 if large else 2) if any_length and out.ndim == 3 else 0,
         cache=cache,
         options=_options(cls, given),
         rebuild=build,
+        weights=weights,
+        first=model if large else None,
     )
     if subject.vocab < 3:
         raise InputError(f"a vocabulary of {subject.vocab} is too small for an audit: give --vocab 3 or more")
@@ -131,7 +137,7 @@ def _forward_arguments(model: nn.Module, name: str) -> tuple[str | None, str | N
     return mask, next((n for n in names if n in CACHE_NAMES), None)
 
 
-def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool, Tensor]:
+def _try_lengths(model: nn.Module, name: str, claims: Claims, lengths: Sequence[int]) -> tuple[int, bool, Tensor]:
     """Return a text length that works, whether other lengths work, and the output."""
     limit = claims.block
     if limit is not None:
@@ -139,9 +145,8 @@ def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool
             _probe(model, limit)
         except Exception as error:  # the user's code may raise anything
             raise InputError(f"{name} does not take {limit} tokens: {describe(error)}; set --block T") from None
-    lengths = [n for n in LENGTHS if limit is None or n <= limit] + ([limit] if limit else [])
     problem: Exception = ValueError("no length was tried")
-    for length in lengths:
+    for length in [n for n in lengths if limit is None or n <= limit] + ([limit] if limit else []):
         try:
             out = _probe(model, length)
         except InputError:
@@ -157,30 +162,30 @@ def _try_lengths(model: nn.Module, name: str, claims: Claims) -> tuple[int, bool
     raise InputError(f"{name} cannot be called on ids of any length tried: {describe(problem)}")
 
 
-def _block(cls: Callable[..., nn.Module], given: dict[str, Any]) -> int:
-    """Return the longest text that the module's constructor allows, at most 256; 64 if it sets no limit."""
+def _block(cls: Callable[..., nn.Module], given: dict[str, Any], large: bool) -> int:
+    """Return the longest text that the module's constructor allows and an audit tries; 64 if it sets no limit."""
     for p in _parameters(cls):
         if p.name in BLOCK_NAMES:
-            return min(int(given.get(p.name, p.default)), 256)
+            return min(int(given.get(p.name, p.default)), LONG_OF_LARGE if large else LONG)
     return 64
 
 
-def _longest(model: nn.Module, block: int) -> int:
+def _longest(model: nn.Module, block: int, rows: int) -> int:
     """Return a long text length that works; 0 if none does."""
     for length in (block, 48, 32, 24, 16):
         try:
-            _probe(model, min(length, block))
+            _probe(model, min(length, block), rows)
             return min(length, block)
         except Exception:  # too long for the user's module
             continue
     return 0
 
 
-def _probe(model: nn.Module, length: int) -> Tensor:
-    """Call the module on two texts of this length."""
-    ids = torch.ones(2, length, dtype=torch.long)
+def _probe(model: nn.Module, length: int, rows: int = 2) -> Tensor:
+    """Call the module on texts of this length."""
+    ids = torch.ones(rows, length, dtype=torch.long)
     required = {
-        p.name: torch.full((2, length), p.name in KEEP_NAMES)
+        p.name: torch.full((rows, length), p.name in KEEP_NAMES)
         for p in list(inspect.signature(model.forward).parameters.values())[1:]
         if p.default is p.empty and p.name in KEEP_NAMES + DROP_NAMES
     }

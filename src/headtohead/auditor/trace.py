@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -150,9 +150,51 @@ def inputs_with_gradient(embeddings: list[nn.Embedding]) -> Iterator[list[Tensor
             hook.remove()
 
 
+@contextmanager
+def without_gradients(model: nn.Module, but: Container[int] = ()) -> Iterator[None]:
+    """Compute no gradients of weights, except of those whose id is in `but`: they take most of a backward pass."""
+    others = [p for p in model.parameters() if p.requires_grad and id(p) not in but]
+    for p in others:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in others:
+            p.requires_grad_(True)
+
+
+@contextmanager
+def buffers_kept(model: nn.Module) -> Iterator[None]:
+    """Give the buffers their values back afterwards: a pass in training may change running statistics."""
+    kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    try:
+        yield
+    finally:
+        for name, buffer in model.named_buffers():
+            if name in kept and buffer.shape == kept[name].shape:
+                buffer.copy_(kept[name])
+
+
 def hidden_weights(model: nn.Module, out: Tensor) -> dict[str, Tensor]:
     """Return trainable tensors that the model uses or holds but that are not in `model.parameters()`, by location."""
     registered = {id(p) for p in model.parameters()}
+    hidden = {id(tensor): (path, tensor) for path, tensor in _held(model, registered).items()}
+    for n, tensor in enumerate(leaves_of(out)):
+        if id(tensor) not in registered:
+            where = f"a tensor of shape {tuple(tensor.shape)} (number {n} in the graph)"
+            hidden.setdefault(id(tensor), (where, tensor))
+    return dict(hidden.values())
+
+
+def count_weights(model: nn.Module) -> int:
+    """Return how many weights a model holds, those outside of `model.parameters()` included."""
+    parameters = list(model.parameters())
+    hidden = _held(model, {id(p) for p in parameters})
+    return sum(p.numel() for p in (*parameters, *hidden.values()))
+
+
+def _held(model: nn.Module, registered: set[int]) -> dict[str, Tensor]:
+    """Return trainable tensors in attributes, lists, dicts and objects of the model that are not registered."""
     hidden: dict[int, tuple[str, Tensor]] = {}
     for name, module in model.named_modules():
         for attribute, value in vars(module).items():
@@ -161,10 +203,6 @@ def hidden_weights(model: nn.Module, out: Tensor) -> dict[str, Tensor]:
                 for path, tensor in _weights_in(value, where, set(), depth=4):
                     if id(tensor) not in registered:
                         hidden.setdefault(id(tensor), (path, tensor))
-    for n, tensor in enumerate(leaves_of(out)):
-        if id(tensor) not in registered:
-            where = f"a tensor of shape {tuple(tensor.shape)} (number {n} in the graph)"
-            hidden.setdefault(id(tensor), (where, tensor))
     return dict(hidden.values())
 
 

@@ -9,9 +9,9 @@ from functools import partial
 import torch
 from torch import nn
 
-from headtohead.auditor.learning import objective
+from headtohead.auditor.learning import objective, train_briefly
 from headtohead.auditor.report import Advice, Broken, DoesNotApply, check
-from headtohead.auditor.subject import Subject
+from headtohead.auditor.subject import INCOMPLETE, Subject
 
 
 @check(
@@ -20,7 +20,7 @@ from headtohead.auditor.subject import Subject
     "the weights differ after one step, so the model has more parameters than it claims",
 )
 def tied(s: Subject) -> str:
-    model = s.fresh()
+    model = s.initial()
     tokens = [e.weight for e in s.embeddings_of(model)]
     if not tokens:
         raise DoesNotApply("no nn.Embedding reads the ids")
@@ -41,6 +41,10 @@ def tied(s: Subject) -> str:
     "no run can be repeated, and no two variants start from the same weights",
 )
 def seed(s: Subject) -> str:
+    if s.large and _same_seed_of_large(s):
+        return (
+            f"weights, a loss and its gradients{s.reduced('large tensors filled from a table, gradients of vectors')}"
+        )
     a, b = s.fresh(seed=3), s.fresh(seed=3)
     weights = b.state_dict()
     for name, value in a.state_dict().items():
@@ -58,9 +62,22 @@ def seed(s: Subject) -> str:
         loss = objective(s, model)
         loss.backward()
         results.append([loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)])
+        model.zero_grad()
     if not all(torch.equal(x, y) for x, y in zip(*results, strict=True)):
         raise Broken("loss or gradients differ between two modules built and run with the same seed")
     return "weights, a loss and its gradients"
+
+
+def _same_seed_of_large(s: Subject) -> bool:
+    """Compare the modules that were built for other checks. If they differ, the whole check decides."""
+    s.cached(train_briefly)
+    same = s.restored.same_training
+    first, *others = [sums for seed, sums in s.sums if seed == 0]
+    again = [sums for seed, sums in s.sums if seed != 0]
+    if not same or not others or any(sums != first for sums in others) or first in again:
+        return False
+    with s.mode("training") as model:
+        return not _reseeds(s, model)
 
 
 def _reseeds(s: Subject, model: nn.Module) -> bool:
@@ -75,6 +92,8 @@ def _reseeds(s: Subject, model: nn.Module) -> bool:
 
 @check("state-dict", "a state dict restores the model", "a saved model differs from the model that was evaluated")
 def state_dict(s: Subject) -> str:
+    if s.large:
+        return _state_of_large(s)
     a, b = s.perturbed().eval(), s.cast(s.fresh(seed=4)).eval()
     with s.mode("training") as trained:  # running statistics are part of the state
         s.outputs(trained, s.text(4))
@@ -85,18 +104,30 @@ def state_dict(s: Subject) -> str:
     b.load_state_dict(copy.deepcopy(a.state_dict()))
     ids = s.text(3)
     if s.differs(s.outputs(a, ids), s.outputs(b, ids)).any():
-        raise Broken("a new module with the state dict of another gives other outputs: the state dict is incomplete")
-    saved = s.fresh(seed=3).state_dict()
-    for name, p in s.fresh(seed=3).named_parameters():
+        raise Broken(INCOMPLETE)
+    _require_own_values(s.fresh(seed=3), s.fresh(seed=3))
+    return ""
+
+
+def _state_of_large(s: Subject) -> str:
+    if s.restored.problem:
+        raise Broken(s.restored.problem)
+    _require_own_values(s.initial(), s.initial())
+    return s.reduced().strip()
+
+
+def _require_own_values(model: nn.Module, twin: nn.Module) -> None:
+    """Raise Broken if the state dict of one module holds other values than the parameters of its twin."""
+    saved = model.state_dict()
+    for name, p in twin.named_parameters():
         if name in saved and not torch.equal(p, saved[name]):
             raise Broken(f"the state dict holds another value of {name} than the module")
-    return ""
 
 
 @check("dropout", "evaluation uses no random numbers", "the same text gets another result each time")
 def dropout(s: Subject) -> str:
-    model, ids = s.eval_model, s.text(3)
-    seeds = range(1, 9)
+    model, ids = s.eval_model, s.text(min(3, s.effort.rows))
+    seeds = range(1, 1 + s.effort.seeds)
     with torch.no_grad():
         first, *others = (s.call(model, ids, seed=seed) for seed in seeds)
     if not all(torch.equal(first, other) for other in others):
@@ -108,7 +139,7 @@ def dropout(s: Subject) -> str:
             first, *others = (s.call(model, ids, seed=seed) for seed in seeds)
         if not all(torch.equal(first, other) for other in others):
             raise Broken(f"with {' and '.join(rates)} at zero, training is still random")
-    return f"bit for bit with {len(seeds)} seeds"
+    return f"bit for bit with {len(seeds)} seeds{s.reduced()}"
 
 
 @check(
@@ -117,6 +148,8 @@ def dropout(s: Subject) -> str:
     "a mixed-precision run can fail, and the audit compares its outputs less sharply",
 )
 def precision(s: Subject) -> str:
+    if s.large and s.in_double is not None:
+        return "outputs in both (large module: future-gradient and derivative use double precision, the others single)"
     if s.precision == torch.float64:
         return "outputs in both"
     raise Advice(f"in double precision: {s.refused}" if s.refused else "in double precision its outputs are not double")
@@ -142,7 +175,7 @@ def repeat(s: Subject) -> str:
         s.outputs(trained, second)
     if s.differs(s.outputs(model, first).flatten(1), before.flatten(1)).any():
         raise Broken("the same text gives another output after another text")
-    return "two texts, with and without gradients"
+    return f"two texts, with and without gradients{s.reduced()}"
 
 
 @check(
@@ -151,9 +184,9 @@ def repeat(s: Subject) -> str:
     "training first has to undo its initial weights; a scale may be wrong",
 )
 def initial_loss(s: Subject) -> str:
-    model = s.fresh().eval()
+    model = s.initial().eval()
     losses = []
-    for seed in range(4):
+    for seed in range(s.effort.guesses):
         out = s.outputs(model, s.text(8, seed=20 + seed)).float()
         if out.shape[-1] < 2:
             raise DoesNotApply("it gives one number, not logits of classes")
@@ -167,7 +200,7 @@ def initial_loss(s: Subject) -> str:
             labels = s.text(8, seed=30 + seed)  # padding is never a label
         losses.append(nn.functional.cross_entropy(out.flatten(0, -2), labels.flatten()))
     loss, guess = float(torch.stack(losses).mean()), math.log(out.shape[-1])
-    evidence = f"loss {loss:.2f}, guessing ln {out.shape[-1]} = {guess:.2f}"
+    evidence = f"loss {loss:.2f}, guessing ln {out.shape[-1]} = {guess:.2f}{s.reduced('one batch')}"
     if not abs(loss - guess) <= 0.5:
         raise Advice(evidence)
     return evidence
