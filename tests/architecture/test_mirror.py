@@ -32,7 +32,7 @@ OTHERS = {
 }
 OTHERS |= {"corrupt", "faults", "fuzz", "hostile", "storm"}  # damage, failing disks, bad input, hostile stores, kills
 # folders of modules that are audited
-AUDITED = {"auditor/planted", "auditor/correct"}
+AUDITED = {"auditor/planted", "auditor/correct", "auditor/large"}
 # files whose tests follow a run through several source files
 ACROSS = {
     "run/test_resume.py",  # session, store and executors: runs that were stopped, killed or damaged
