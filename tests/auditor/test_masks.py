@@ -46,7 +46,7 @@ def test_the_first_error_is_told_if_no_type_works() -> None:
 
 
 @pytest.mark.parametrize(("rows", "length"), [(4, 17), (2, 2), (6, 5), (4, 1)])
-def test_texts_of_several_lengths_begin_with_a_whole_one_and_none_is_empty(rows: int, length: int) -> None:
+def test_the_first_text_is_whole_and_none_is_empty(rows: int, length: int) -> None:
     keep = lengths_mask(rows, length)
     assert keep.shape == (rows, length)
     assert keep[0].all()

@@ -41,7 +41,7 @@ def test_every_knob_is_shown_on_request_and_of_a_users_part() -> None:
     assert shown(own) == "Twist(theta=10000, fraction=1)"
 
 
-def test_sizes_of_patterns_are_always_shown_and_reading_the_text_gives_the_part() -> None:
+def test_sizes_of_patterns_are_always_shown_and_can_be_typed() -> None:
     patterns = [cls for cls in builtin_specs().values() if getattr(cls, "family", "") == "pattern"]
     assert len(patterns) > 4
     for cls in patterns:

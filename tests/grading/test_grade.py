@@ -160,7 +160,7 @@ def test_code_that_fails_gets_no_points_and_one_line(text: str, says: str, grade
         [("mask = mask.bool()", "mask = (1 - mask) == 0")],  # refuses masks of type bool
     ],
 )
-def test_masks_of_other_names_and_types_are_given_as_the_submission_takes_them(changes, graded) -> None:
+def test_masks_of_other_names_and_types_are_understood(changes, graded) -> None:
     assert "equals the solution" not in lost(graded("classifier", *changes))
 
 
@@ -211,7 +211,7 @@ def test_the_command_grades_and_refuses_in_one_line(tmp_path: Path) -> None:
         assert says in refused.err
 
 
-def test_what_is_finished_of_a_class_is_told_and_kept_when_the_grading_is_stopped(tmp_path: Path) -> None:
+def test_a_stopped_class_tells_and_keeps_what_is_finished(tmp_path: Path) -> None:
     """Ada and Cleo are finished; Ben's file never ends, and the user presses Ctrl-C."""
     rubric = small_rubric(tmp_path)
     handed, csv, html = tmp_path / "handed", tmp_path / "points.csv", tmp_path / "points.html"
